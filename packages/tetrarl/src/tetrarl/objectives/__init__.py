@@ -1,0 +1,1 @@
+"""Losses, and the estimators that feed them."""
