@@ -1,5 +1,23 @@
 """A dict of tensors that acts as one tensor, with memory-mapped tensors and safe files."""
 
+from tetradict._base import TensorDictBase, is_tensor_collection
+from tetradict._entries import unravel_key, unravel_key_list
+from tetradict._nontensor import NonTensorData, NonTensorStack
+from tetradict._protocol import NestedKey
+from tetradict._stack import cat, stack
+from tetradict._td import TensorDict
 from tetradict._version import __version__
 
-__all__ = ["__version__"]
+__all__ = [
+    "NestedKey",
+    "NonTensorData",
+    "NonTensorStack",
+    "TensorDict",
+    "TensorDictBase",
+    "__version__",
+    "cat",
+    "is_tensor_collection",
+    "stack",
+    "unravel_key",
+    "unravel_key_list",
+]

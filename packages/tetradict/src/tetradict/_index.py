@@ -1,0 +1,192 @@
+"""Indices act on batch dimensions alone, and the same index serves every entry."""
+
+from operator import itemgetter
+from typing import Any, TypeVar
+
+import numpy as np
+import torch
+from torch import Size, Tensor
+
+from tetradict._entries import entries_of, put
+from tetradict._nontensor import NonTensorLeaf
+from tetradict._protocol import Container
+from tetradict._shape import map_batch
+
+C = TypeVar("C", bound=Container)
+
+
+def index(td: C, idx: Any) -> C:
+    """The collection at ``idx``: views where torch gives views, copies where it gives copies.
+
+    Args:
+        td: batch size of one dimension or more.
+        idx: whatever indexes a tensor of the batch size: int, slice, ``None``, ``...``, mask, integer tensor, list,
+            range, array, or a tuple of those.
+
+    Raises:
+        IndexError: out of range, or more indices than batch dimensions.
+    """
+    size = td.batch_size
+    kind = type(idx)
+    if kind is int and size and -size[0] <= idx < size[0]:
+        return map_batch(td, itemgetter(idx), size[1:], _drop_first)
+    if kind is slice and size:
+        length = len(range(*idx.indices(size[0])))
+        return map_batch(td, itemgetter(idx), Size((length, *size[1:])), _keep)
+    if kind is Tensor and idx.ndim == 1 and size:
+        if idx.dtype is torch.bool:
+            if idx.shape[0] != size[0]:
+                raise IndexError(f"index: a mask must have the {size[0]} items of the batch, got {idx.shape[0]}")
+            idx = idx.nonzero().squeeze(1)
+            return map_batch(td, lambda v: v.index_select(0, idx), Size((idx.shape[0], *size[1:])), _keep)
+        return map_batch(td, itemgetter(idx), Size((idx.shape[0], *size[1:])), _keep)
+    parts = normal(idx, size)
+    new_size = indexed_size(td, parts)
+    return map_batch(td, itemgetter(parts), new_size, lambda names: _indexed_names(names, parts))
+
+
+def _drop_first(names: list[str | None]) -> list[str | None]:
+    return names[1:]
+
+
+def _keep(names: list[str | None]) -> list[str | None]:
+    return names
+
+
+def normal(idx: Any, size: Size) -> tuple[Any, ...]:
+    """``idx`` as a tuple of ints, slices, ``None`` and tensors that says something of each batch dimension it
+    reaches, so that no ellipsis can run into the feature dimensions."""
+    parts = [_part(part) for part in (idx if isinstance(idx, tuple) else (idx,))]
+    used = sum(_consumed(part) for part in parts)
+    if used > len(size):
+        raise IndexError(f"index: {used} indices for the {len(size)} batch dimensions {tuple(size)}")
+    where = [i for i, part in enumerate(parts) if part is Ellipsis]
+    if len(where) > 1:
+        raise IndexError("index: an index can have a single ellipsis ('...')")
+    if where:
+        parts[where[0] : where[0] + 1] = [slice(None)] * (len(size) - used)
+    return tuple(parts)
+
+
+def _part(part: Any) -> Any:
+    """One component in a form that torch takes and that has a known number of dimensions."""
+    if isinstance(part, Tensor) or part is None or part is Ellipsis or isinstance(part, bool | int | slice):
+        return part
+    if isinstance(part, np.integer):
+        return int(part)
+    if isinstance(part, range):
+        return torch.arange(part.start, part.stop, part.step) if len(part) else torch.zeros(0, dtype=torch.int64)
+    if isinstance(part, list | np.ndarray | np.bool_):
+        tensor = torch.as_tensor(part)
+        return tensor.long() if tensor.numel() == 0 and tensor.dtype is not torch.bool else tensor
+    raise TypeError(
+        "an index is made of ints, slices, None, ..., masks and integer tensors, arrays, lists or ranges, "
+        f"got {type(part).__name__}"
+    )
+
+
+def _consumed(part: Any) -> int:
+    """How many dimensions a component of an index uses up."""
+    if part is None or part is Ellipsis or isinstance(part, bool):
+        return 0
+    if isinstance(part, Tensor) and part.dtype in {torch.bool, torch.uint8}:
+        return part.ndim
+    return 1
+
+
+def indexed_size(td: Container, parts: tuple[Any, ...]) -> Size:
+    """The batch size that an index leaves, read off one entry."""
+    dims = len(td.batch_size)
+    leaf = next(iter(td._leaves()), None)
+    if leaf is None or leaf.numel() == 0:  # an empty leaf lets indices through that others refuse
+        leaf = torch.zeros((), dtype=torch.bool).expand(td.batch_size)
+    out = leaf[parts]
+    return out.shape[: out.ndim - (leaf.ndim - dims)]
+
+
+def _indexed_names(names: list[str | None], parts: tuple[Any, ...]) -> list[str | None]:
+    """Names after an index: an integer tensor that stands alone keeps the name for its first dimension."""
+    out: list[str | None] = []
+    at = 0
+    gathered: list[str | None] | None = None
+    place = 0
+    apart = False
+    for part in parts:
+        if part is None:
+            out.append(None)
+        elif isinstance(part, slice):
+            out.append(names[at])
+        elif isinstance(part, Tensor | bool) and not (isinstance(part, Tensor) and _is_scalar(part)):
+            dims = _result_dims(part)
+            if gathered is None:
+                place, gathered = len(out), [names[at] if at < len(names) and dims == 1 else None] + [None] * (dims - 1)
+            else:
+                apart = apart or place + 0 != len(out)
+                gathered = [None] * max(len(gathered), dims)
+        at += _consumed(part)
+    if gathered is not None:
+        place = 0 if apart else place
+        out[place:place] = gathered
+    return out + names[at:]
+
+
+def _is_scalar(part: Tensor) -> bool:
+    return part.ndim == 0 and part.dtype is not torch.bool
+
+
+def _result_dims(part: Any) -> int:
+    if isinstance(part, bool) or part.dtype is torch.bool:
+        return 1
+    return part.ndim
+
+
+def set_index(td: Container, idx: Any, value: Any) -> None:
+    """Write ``value`` into the items at ``idx`` of every entry, in place.
+
+    Args:
+        td: what is written into; it may be locked, unless ``value`` brings new entries.
+        idx: see :func:`index`.
+        value: a collection or mapping with entries of the indexed size (an entry that ``td`` lacks is made, zero
+            elsewhere), or a number or tensor that is written into every entry.
+    """
+    size = td.batch_size
+    if not (type(idx) in {int, slice} and size):
+        idx = normal(idx, size)
+    if isinstance(value, Container | dict):
+        _write_entries(td, idx, value)
+        return
+    for present in td._leaves():
+        present[idx] = value
+
+
+def _write_entries(td: Container, idx: Any, source: Any) -> None:
+    present = td._entries()
+    for key, value in entries_of(source).items():
+        old = present.get(key)
+        if isinstance(old, Tensor):
+            old[idx] = value if isinstance(value, Tensor) else torch.as_tensor(value)
+        elif isinstance(old, Container):
+            if isinstance(value, Container | dict):
+                _write_entries(old, idx, value)
+            else:
+                set_index(old, idx, value)
+        elif isinstance(old, NonTensorLeaf):
+            td._set1(key, old._with(idx, value))
+        else:
+            _make(td, key, idx, value)
+
+
+def _make(td: Container, key: str, idx: Any, value: Any) -> None:
+    """A new entry, zero but for the items at ``idx``."""
+    dims = len(indexed_size(td, normal(idx, td.batch_size)))
+    if isinstance(value, Tensor):
+        put(td, key, value.new_zeros(*td.batch_size, *value.shape[dims:]))
+        td._get1(key)[idx] = value
+    elif isinstance(value, Container | dict):
+        put(td, key, {})
+        _write_entries(td._get1(key), idx, value)
+    else:
+        raise KeyError(
+            f"td[index] = ...: there is no entry {key!r} to write the {type(value).__name__} into; set it as a whole first"
+        )
+

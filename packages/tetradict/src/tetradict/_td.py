@@ -1,0 +1,227 @@
+"""The collection in memory: one plain dict, and faster forms of the verbs that are called most."""
+
+from collections.abc import KeysView, Mapping, Sequence
+from typing import Any, Self
+
+import torch
+from torch import Size, Tensor
+
+from tetradict import _entries
+from tetradict._base import TensorDictBase
+from tetradict._entries import MISSING
+from tetradict._nontensor import NonTensorData, NonTensorLeaf
+from tetradict._protocol import NestedKey, real_device
+from tetradict._torch_compat import MappingKey, register_pytree_node
+
+_new = object.__new__
+
+
+class TensorDict(TensorDictBase):
+    """A dict of tensors that acts as one tensor of the leading dimensions they share.
+
+    Args:
+        source: entries by key (strings, or tuples of strings for nested ones): tensors whose shapes begin with
+            ``batch_size``; nested mappings and collections; numbers, arrays and lists of numbers, which become
+            tensors; any other object, kept as it is. Keyword arguments are entries too.
+        batch_size: the leading dimensions that all entries share; ``[]`` when not given.
+        device: where tensors are moved as they come in; ``None`` leaves each where it is.
+        names: a name or ``None`` for each batch dimension.
+        lock: forbid changes of the entries from the start; see :meth:`lock_`.
+
+    Raises:
+        RuntimeError: a tensor does not begin with the batch size.
+
+    Example:
+        >>> td = TensorDict({"obs": torch.zeros(3, 4), "next": {"reward": torch.ones(3, 1)}}, [3])
+        >>> td["next", "reward"].shape, td[0].batch_size, torch.stack([td, td]).batch_size
+        (torch.Size([3, 1]), torch.Size([]), torch.Size([2, 3]))
+    """
+
+    __slots__ = ("__weakref__", "_bs", "_d", "_dev", "_lock", "_names")
+
+    def __init__(
+        self,
+        source: Mapping[NestedKey, Any] | TensorDictBase | None = None,
+        batch_size: Sequence[int] | int | None = None,
+        device: torch.device | str | int | None = None,
+        names: Sequence[str | None] | None = None,
+        lock: bool = False,
+        **kwargs: Any,
+    ) -> None:
+        if type(batch_size) is not Size:
+            batch_size = Size(() if batch_size is None else (batch_size,) if type(batch_size) is int else batch_size)
+        self._bs = batch_size
+        self._dev = None if device is None else real_device(device)
+        self._names = None
+        self._lock = None
+        self._d = {}
+        if names is not None:
+            _entries.set_names(self, names)
+        if source is not None:
+            self._fill(source)
+        if kwargs:
+            self._fill(kwargs)
+        if lock:
+            self.lock_()
+
+    def _fill(self, source: Mapping[NestedKey, Any] | TensorDictBase) -> None:
+        entries, size, device = self._d, self._bs, self._dev
+        dims = len(size)
+        for key, value in source.items():
+            if type(value) is Tensor and type(key) is str and (device is None or value.device == device):
+                if dims and value.shape[:dims] != size:
+                    _entries.misfit(self, key, value.shape)
+                entries[key] = value
+            else:
+                _entries.put(self, key, value)
+
+    @classmethod
+    def trusted(
+        cls, source: dict[str, Any], batch_size: Size, device: torch.device | None = None
+    ) -> Self:
+        """A collection around ``source``, with nothing checked: for code that is right by construction.
+
+        Args:
+            source: becomes the storage itself, so the caller gives it away. Its keys are strings of one level, its
+                values tensors whose shapes begin with ``batch_size`` (and lie on ``device``, if given),
+                collections, or :class:`NonTensorData`; a plain nested dict or another object is not turned into one.
+            batch_size: a ``torch.Size``.
+            device: a ``torch.device`` with its index, or ``None``.
+
+        Example:
+            >>> TensorDict.trusted({"x": torch.zeros(2, 3)}, torch.Size([2]))[0]["x"]
+            tensor([0., 0., 0.])
+        """
+        self = _new(cls)
+        self._d = source
+        self._bs = batch_size
+        self._dev = device
+        self._names = None
+        self._lock = None
+        return self
+
+    @classmethod
+    def from_dict(
+        cls,
+        input_dict: Mapping[NestedKey, Any],
+        *,
+        batch_size: Sequence[int] | None = None,
+        batch_dims: int | None = None,
+        device: torch.device | str | None = None,
+        names: Sequence[str | None] | None = None,
+        auto_batch_size: bool = False,
+    ) -> Self:
+        """A collection from nested dicts, with its batch size given or found.
+
+        Args:
+            input_dict: entries, as the constructor takes them.
+            batch_size: the leading dimensions that all entries share.
+            batch_dims: at most this many leading dimensions, as many as all entries share.
+            device: see the constructor.
+            names: see the constructor.
+            auto_batch_size: as many leading dimensions as all entries share.
+        """
+        td = cls(input_dict, batch_size, device)
+        if batch_size is None and (auto_batch_size or batch_dims is not None):
+            td.auto_batch_size_(batch_dims)
+        if names is not None:
+            td.names = names
+        return td
+
+    # --- the protocol of a container
+
+    def _keys(self) -> KeysView[str]:
+        return self._d.keys()
+
+    def _get1(self, key: str) -> Any:
+        return self._d[key]
+
+    def _set1(self, key: str, value: Any) -> None:
+        self._d[key] = value
+
+    def _del1(self, key: str) -> None:
+        del self._d[key]
+
+    def _entries(self) -> Mapping[str, Any]:
+        return self._d
+
+    def _like(self, entries: dict[str, Any], batch_size: Size, names: list[str | None] | None = None) -> Self:
+        new = _new(type(self))
+        new._d = entries
+        new._bs = batch_size
+        new._dev = self._dev
+        new._names = names
+        new._lock = None
+        return new
+
+    def _put_meta(
+        self, batch_size: Size, device: torch.device | None, names: list[str | None] | None
+    ) -> None:
+        self._bs, self._dev, self._names = batch_size, device, names
+
+    @property
+    def batch_size(self) -> Size:
+        """The leading dimensions that all entries share; may be set to any that they all begin with."""
+        return self._bs
+
+    @batch_size.setter
+    def batch_size(self, size: Sequence[int]) -> None:
+        _entries.set_batch_size(self, size)
+
+    shape = batch_size
+
+    @property
+    def device(self) -> torch.device | None:
+        """Where every entry lies, or ``None`` for "mixed, not checked"."""
+        return self._dev
+
+    # --- faster forms
+
+    def __getitem__(self, key: Any) -> Any:
+        if type(key) is str:
+            try:
+                value = self._d[key]
+            except KeyError:
+                _entries.missing(self, key)
+            return value if type(value) is not NonTensorData else value.data
+        return super().__getitem__(key)
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        if type(key) is str and type(value) is Tensor and self._lock is None and self._dev is None:
+            size = self._bs
+            if size and value.shape[: len(size)] != size:
+                _entries.misfit(self, key, value.shape)
+            self._d[key] = value
+        else:
+            super().__setitem__(key, value)
+
+    # --- pickle and copy
+
+    def __getstate__(self) -> tuple[Any, ...]:
+        return self._d, self._bs, self._dev, self._names, self._lock is not None
+
+    def __setstate__(self, state: tuple[Any, ...]) -> None:
+        self._d, self._bs, self._dev, self._names, locked = state
+        self._lock = None
+        if locked:
+            self.lock_()
+
+
+def _flatten(td: TensorDict) -> tuple[list[Any], tuple[Any, ...]]:
+    return list(td._d.values()), (type(td), tuple(td._d), td._bs, td._dev, td._names)
+
+
+def _unflatten(values: Sequence[Any], context: tuple[Any, ...]) -> TensorDict:
+    kind, keys, size, device, names = context
+    td = kind.trusted(dict(zip(keys, values, strict=True)), size, device)
+    td._names = names
+    return td
+
+
+def _flatten_with_keys(td: TensorDict) -> tuple[list[tuple[Any, Any]], tuple[Any, ...]]:
+    return [(MappingKey(key), value) for key, value in td._d.items()], _flatten(td)[1]
+
+
+register_pytree_node(
+    TensorDict, _flatten, _unflatten, serialized_type_name="tetradict.TensorDict", flatten_with_keys_fn=_flatten_with_keys
+)

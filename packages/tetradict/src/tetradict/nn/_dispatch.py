@@ -1,0 +1,94 @@
+"""Call a module of entries with the tensors themselves."""
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Size, Tensor
+
+from tetradict._td import TensorDict, TensorDictBase
+from tetradict.nn._keys import as_keys, describe, path
+
+
+def dispatch(
+    separator: str | Callable = "_",
+    source: str | list = "in_keys",
+    dest: str | list = "out_keys",
+    auto_batch_size: bool = True,
+) -> Callable:
+    """Let a ``forward(self, tensordict)`` also take tensors, by position or by keyword, and give tensors back.
+
+    Tensors given by position go to the source keys in order; a keyword is a key, its levels joined by ``separator``.
+    The result is then the entry under the one destination key, or a tuple of them. A call with a ``TensorDict`` goes
+    straight through. Use it bare (``@dispatch``) or with arguments.
+
+    Args:
+        separator: what joins the levels of a nested key in a keyword.
+        source: the attribute that lists the keys to be filled, or the keys.
+        dest: the attribute that lists the keys to be given back, or the keys.
+        auto_batch_size: give the collection all leading dimensions that the tensors share; if not, none.
+
+    Raises:
+        TypeError: too many tensors, or a keyword that is none of the source keys.
+
+    Example:
+        >>> class Halve(TensorDictModuleBase):
+        ...     in_keys, out_keys = ["a"], ["b"]
+        ...     @dispatch
+        ...     def forward(self, tensordict):
+        ...         return tensordict.set("b", tensordict["a"] / 2)
+        >>> Halve()(torch.tensor([2.0, 4.0]))
+        tensor([1., 2.])
+    """
+    if callable(separator):
+        return dispatch()(separator)
+
+    def decorate(forward: Callable) -> Callable:
+        @functools.wraps(forward)
+        def call(self: Any, *args: Any, **kwargs: Any) -> Any:
+            first = args[0] if args else kwargs.get("tensordict")
+            if isinstance(first, TensorDictBase):
+                return forward(self, *args, **kwargs)
+            rest = {name: kwargs.pop(name) for name in ("tensordict_out",) if name in kwargs}
+            entries = _match(self, _listed(self, source), args, kwargs, separator)
+            tensors = [value for value in entries.values() if isinstance(value, Tensor)]
+            data = TensorDict({}, _shared(tensors) if auto_batch_size else [])
+            for key, value in entries.items():
+                data.set(key, value)
+            result = forward(self, data, **rest)
+            out = tuple(result[key] for key in _listed(self, dest) if key != "_")
+            return out[0] if len(out) == 1 else out
+
+        return call
+
+    return decorate
+
+
+def _listed(module: Any, keys: str | list) -> list:
+    return getattr(module, keys) if isinstance(keys, str) else as_keys(keys)
+
+
+def _match(module: Any, keys: list, args: tuple, kwargs: dict[str, Any], separator: str) -> dict[Any, Any]:
+    """Each key with the value meant for it."""
+    if len(args) > len(keys):
+        raise TypeError(
+            f"{describe(module)}: takes a TensorDict, or at most {len(keys)} tensors for {keys}; got {len(args)} values"
+        )
+    named = {separator.join(path(key)): key for key in keys}
+    entries = dict(zip(keys, args, strict=False))
+    for name, value in kwargs.items():
+        if name not in named:
+            raise TypeError(f"{describe(module)}: expected keywords among {list(named)}, got {name!r}")
+        entries[named[name]] = value
+    return entries
+
+
+def _shared(tensors: list[Tensor]) -> Size:
+    """The leading dimensions that all tensors share."""
+    shared = []
+    for sizes in zip(*(tensor.shape for tensor in tensors), strict=False):
+        if any(size != sizes[0] for size in sizes):
+            break
+        shared.append(sizes[0])
+    return torch.Size(shared)

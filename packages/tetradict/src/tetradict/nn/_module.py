@@ -1,0 +1,105 @@
+"""Modules that read entries of a collection and write others."""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+from torch import nn
+
+from tetradict._protocol import NestedKey
+from tetradict._td import TensorDictBase
+from tetradict.nn._dispatch import dispatch
+from tetradict.nn._keys import DROPPED, as_keys, describe, read
+
+
+class TensorDictModuleBase(nn.Module):
+    """A module whose ``forward`` takes a collection and gives one back.
+
+    A subclass says in ``in_keys`` which entries it reads and in ``out_keys`` which it writes, as class attributes or
+    in its ``__init__``, and that is all it takes to stand in a TensorDictSequential.
+    """
+
+    in_keys: list[NestedKey]
+    out_keys: list[NestedKey]
+
+
+class TensorDictModule(TensorDictModuleBase):
+    """Call a module on some entries of a collection and write what it returns as others.
+
+    Args:
+        module: an ``nn.Module`` or any callable on tensors.
+        in_keys: the entries passed by position, in order; or a dict from entries to the keywords they are passed as.
+        out_keys: the entries its outputs are written to, in order. ``"_"`` drops an output. When the module returns
+            a mapping, the keys that are looked up in it.
+        inplace: write into the collection that came in and return it; if not, return a new one that holds the
+            outputs alone.
+
+    The module can also be called with the tensors, see dispatch.
+
+    Raises:
+        KeyError: an entry is missing; the message says which, and what there is.
+        ValueError: the module returned another number of outputs than there are ``out_keys``.
+
+    Example:
+        >>> module = TensorDictModule(torch.nn.Softplus(), in_keys=["raw"], out_keys=[("param", "scale")])
+        >>> data = module(TensorDict({"raw": torch.zeros(2)}, [2]))
+        >>> data["param", "scale"]
+        tensor([0.6931, 0.6931])
+    """
+
+    def __init__(
+        self,
+        module: Callable[..., Any],
+        in_keys: NestedKey | Iterable[NestedKey] | Mapping[NestedKey, str],
+        out_keys: NestedKey | Iterable[NestedKey],
+        *,
+        inplace: bool = True,
+    ) -> None:
+        super().__init__()
+        if not callable(module):
+            raise TypeError(f"TensorDictModule: module must be callable, got {type(module).__name__}")
+        self.module = module
+        self._keywords = tuple(in_keys.values()) if isinstance(in_keys, Mapping) else None
+        self.in_keys = as_keys(in_keys)
+        self.out_keys = as_keys(out_keys)
+        self.inplace = inplace
+
+    @dispatch(auto_batch_size=False)
+    def forward(
+        self, tensordict: TensorDictBase, *args: Any, tensordict_out: TensorDictBase | None = None, **kwargs: Any
+    ) -> TensorDictBase:
+        """Read, call, write. Further arguments are passed on to the module."""
+        inputs = read(self, tensordict, self.in_keys)
+        if self._keywords is None:
+            output = self.module(*inputs, *args, **kwargs)
+        else:
+            output = self.module(*args, **dict(zip(self._keywords, inputs, strict=True)), **kwargs)
+        if tensordict_out is None:
+            tensordict_out = tensordict if self.inplace else tensordict.empty()
+        for key, value in zip(self.out_keys, self._outputs(output), strict=True):
+            if key != DROPPED:
+                tensordict_out.set(key, value)
+        return tensordict_out
+
+    def _outputs(self, output: Any) -> Sequence[Any]:
+        """What the module returned, one value for each of ``out_keys``."""
+        if isinstance(output, (Mapping, TensorDictBase)):
+            return [output[key] if key in output else self._lacks(key, output) for key in self.out_keys]
+        if not isinstance(output, (tuple, list)):
+            output = (output,)
+        if len(output) != len(self.out_keys):
+            raise ValueError(
+                f"{describe(self)}: expected {len(self.out_keys)} outputs for {self.out_keys}, got {len(output)}; "
+                'name every output in out_keys, "_" for one to be dropped'
+            )
+        return output
+
+    def _lacks(self, key: NestedKey, output: Any) -> None:
+        if key != DROPPED:
+            raise KeyError(
+                f"{describe(self)}: expected the module to return {key!r} for out_keys, got {list(output.keys())}"
+            )
+
+    def extra_repr(self) -> str:
+        """What stands in the repr besides the wrapped module."""
+        shown = "" if isinstance(self.module, nn.Module) else f"module={self.module}, "
+        return f"{shown}in_keys={self.in_keys}, out_keys={self.out_keys}"

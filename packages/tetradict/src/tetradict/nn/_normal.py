@@ -1,0 +1,127 @@
+"""From the output of a network to the location and scale of a normal distribution."""
+
+import math
+from collections.abc import Callable
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import softplus
+
+
+class biased_softplus(nn.Module):  # noqa: N801  (used like the function it is named after)
+    """A softplus that is moved so that it takes 0 to ``bias``, and that stays above ``min_val``.
+
+    Args:
+        bias: the value at 0, above ``min_val``.
+        min_val: what it tends to on the far left, at least 0.
+
+    Example:
+        >>> biased_softplus(1.0)(torch.zeros(1))
+        tensor([1.])
+    """
+
+    def __init__(self, bias: float, min_val: float = 0.01) -> None:
+        super().__init__()
+        if not 0 <= min_val < bias:
+            raise ValueError(f"biased_softplus: expected 0 <= min_val < bias, got min_val={min_val}, bias={bias}")
+        self.shift = inv_softplus(bias - min_val)
+        self.min_val = min_val
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Map ``x``, of any shape."""
+        return softplus(x + self.shift) + self.min_val
+
+
+def inv_softplus(bias: float | Tensor) -> float | Tensor:
+    """What softplus takes to ``bias``, which must be positive.
+
+    Example:
+        >>> round(inv_softplus(1.0), 4)
+        0.5413
+    """
+    if isinstance(bias, Tensor):
+        return bias + (-(-bias).expm1()).log()
+    return bias + math.log(-math.expm1(-bias))
+
+
+def _expln(x: Tensor) -> Tensor:
+    """Exponential below 0 and logarithmic above, with one slope where they meet."""
+    return torch.where(x > 0, 1 + x.clamp(min=0).log1p(), x.clamp(max=0).exp())
+
+
+def _same(x: Tensor) -> Tensor:
+    return x
+
+
+_MAPPINGS: dict[str, Callable[[Tensor], Tensor]] = {
+    "softplus": softplus,
+    "exp": torch.exp,
+    "relu": torch.relu,
+    "expln": _expln,
+    "none": _same,
+}
+
+
+def mappings(key: str) -> Callable[[Tensor], Tensor]:
+    """A map to positive numbers by its name.
+
+    Args:
+        key: ``"softplus"``, ``"exp"``, ``"relu"``, ``"expln"``, ``"none"``, or ``"biased_softplus"``, which may be
+            followed by ``_`` and its bias (1 when left out), and by ``_`` and its smallest value.
+
+    Raises:
+        ValueError: there is no map of that name.
+
+    Example:
+        >>> mappings("biased_softplus_0.5")(torch.zeros(1))
+        tensor([0.5000])
+    """
+    if key in _MAPPINGS:
+        return _MAPPINGS[key]
+    head = "biased_softplus"
+    try:
+        if key == head or key.startswith(head + "_"):
+            return biased_softplus(*([float(number) for number in key[len(head) + 1 :].split("_") if number] or [1.0]))
+    except (ValueError, TypeError) as error:
+        raise ValueError(f"mappings: expected {head}_BIAS or {head}_BIAS_MINIMUM, got {key!r}: {error}") from error
+    raise ValueError(f"mappings: expected one of {[*_MAPPINGS, head]}, got {key!r}")
+
+
+class NormalParamExtractor(nn.Module):
+    """Split the last dimension into a location and a positive scale.
+
+    Args:
+        scale_mapping: the name of the map that makes the scale positive, see mappings.
+        scale_lb: smallest scale.
+
+    Example:
+        >>> loc, scale = NormalParamExtractor()(torch.tensor([0.5, 0.0]))
+        >>> loc, scale
+        (tensor([0.5000]), tensor([1.]))
+    """
+
+    def __init__(self, scale_mapping: str = "biased_softplus_1.0", scale_lb: float = 1e-4) -> None:
+        super().__init__()
+        self.scale_mapping = mappings(scale_mapping)
+        self.scale_lb = scale_lb
+
+    def forward(self, *tensors: Tensor) -> tuple[Tensor, ...]:
+        """Split a tensor.
+
+        Args:
+            tensors: one whose last dimension is even, ``[..., 2 D]``; more are passed through behind the result.
+
+        Returns:
+            The location and the scale, both ``[..., D]``.
+
+        Raises:
+            ValueError: the last dimension is odd.
+        """
+        tensor, *others = tensors
+        if tensor.shape[-1] % 2:
+            raise ValueError(
+                "NormalParamExtractor: the last dimension holds locations then scales and must be even, "
+                f"got shape {tuple(tensor.shape)}"
+            )
+        loc, scale = tensor.chunk(2, -1)
+        return (loc, self.scale_mapping(scale).clamp_min(self.scale_lb), *others)

@@ -1,0 +1,135 @@
+"""Modules one after the other on one collection."""
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from torch import nn
+
+from tetradict._protocol import NestedKey
+from tetradict._td import TensorDictBase
+from tetradict.nn._dispatch import dispatch
+from tetradict.nn._keys import DROPPED, as_keys, is_under
+from tetradict.nn._module import TensorDictModuleBase
+
+
+class TensorDictSequential(TensorDictModuleBase):
+    """Run modules one after the other on the same collection.
+
+    ``in_keys`` are the entries that some module reads and no earlier one writes; ``out_keys`` are all that are
+    written. Modules are reached by index or slice.
+
+    Args:
+        modules: TensorDictModuleBase instances, or modules that have ``in_keys`` and ``out_keys`` likewise.
+        selected_out_keys: the entries to write; what else the modules compute is dropped. All of them when left out.
+        inplace: write into the collection that came in and return it; if not, return a new one that holds the
+            outputs alone.
+
+    Raises:
+        TypeError: one of ``modules`` has no keys.
+        KeyError: ``selected_out_keys`` names what no module writes.
+
+    Example:
+        >>> double = TensorDictModule(lambda x: 2 * x, in_keys=["a"], out_keys=["b"])
+        >>> add = TensorDictModule(torch.add, in_keys=["b", "c"], out_keys=["d"])
+        >>> both = TensorDictSequential(double, add)
+        >>> both.in_keys, both.out_keys
+        (['a', 'c'], ['b', 'd'])
+        >>> both(a=torch.ones(1), c=torch.ones(1))
+        (tensor([2.]), tensor([3.]))
+    """
+
+    def __init__(
+        self,
+        *modules: nn.Module,
+        selected_out_keys: Iterable[NestedKey] | None = None,
+        inplace: bool = True,
+    ) -> None:
+        super().__init__()
+        for position, module in enumerate(modules):
+            if not (isinstance(module, nn.Module) and hasattr(module, "in_keys") and hasattr(module, "out_keys")):
+                raise TypeError(
+                    f"{type(self).__name__}: module {position} must have in_keys and out_keys, "
+                    f"got a {type(module).__name__}; wrap it in TensorDictModule"
+                )
+        self.module = nn.ModuleList(modules)
+        self.in_keys, self.out_keys = _outer_keys(modules)
+        self.inplace = inplace
+        self._selected = None if selected_out_keys is None else as_keys(selected_out_keys)
+        if self._selected is not None:
+            unknown = [key for key in self._selected if not is_under(key, self.out_keys)]
+            if unknown:
+                raise KeyError(
+                    f"{type(self).__name__}: selected_out_keys {unknown} are written by no module; "
+                    f"choose among {self.out_keys}"
+                )
+            self.out_keys = list(self._selected)
+
+    @dispatch(auto_batch_size=False)
+    def forward(
+        self, tensordict: TensorDictBase, tensordict_out: TensorDictBase | None = None, **kwargs: Any
+    ) -> TensorDictBase:
+        """Run every module in turn; keyword arguments go to each."""
+        if self.inplace and self._selected is None and tensordict_out is None:
+            for module in self.module:
+                tensordict = module(tensordict, **kwargs)
+            return tensordict
+        work = tensordict.copy()
+        for module in self.module:
+            work = module(work, **kwargs)
+        if tensordict_out is None:
+            tensordict_out = tensordict if self.inplace else tensordict.empty()
+        return tensordict_out.update(work.select(*self.out_keys))
+
+    def __len__(self) -> int:
+        return len(self.module)
+
+    def __iter__(self) -> Iterator[nn.Module]:
+        return iter(self.module)
+
+    def __getitem__(self, index: int | slice) -> nn.Module:
+        """One module, or a TensorDictSequential of a slice of them."""
+        if isinstance(index, slice):
+            return TensorDictSequential(*self.module[index], inplace=self.inplace)
+        return self.module[index]
+
+    def select_subsequence(
+        self, in_keys: Iterable[NestedKey] | None = None, out_keys: Iterable[NestedKey] | None = None
+    ) -> "TensorDictSequential":
+        """The modules that are needed to get from some entries to others, in a sequence of their own.
+
+        Args:
+            in_keys: the entries there will be; ``self.in_keys`` when left out. A module that reads anything else
+                falls away, with what depends on it.
+            out_keys: the entries wanted; ``self.out_keys`` when left out. A module that adds nothing falls away.
+
+        Raises:
+            ValueError: no module is left.
+        """
+        there = self.in_keys if in_keys is None else as_keys(in_keys)
+        wanted = self.out_keys if out_keys is None else as_keys(out_keys)
+        runnable, known = [], list(there)
+        for module in self.module:
+            if all(is_under(key, known) for key in module.in_keys):
+                runnable.append(module)
+                known += module.out_keys
+        needed, goal = [], list(wanted)
+        for module in reversed(runnable):
+            if any(is_under(key, goal) or is_under(want, [key]) for key in module.out_keys for want in goal):
+                needed.append(module)
+                goal += module.in_keys
+        if not needed:
+            raise ValueError(
+                f"{type(self).__name__}: no module leads from {there} to {wanted}; "
+                f"this sequence reads {self.in_keys} and writes {self.out_keys}"
+            )
+        return TensorDictSequential(*reversed(needed), inplace=self.inplace)
+
+
+def _outer_keys(modules: Iterable[Any]) -> tuple[list[NestedKey], list[NestedKey]]:
+    """What a sequence reads from outside, and all that it writes."""
+    reads: list[NestedKey] = []
+    writes: list[NestedKey] = []
+    for module in modules:
+        reads += [key for key in module.in_keys if key not in reads and not is_under(key, writes)]
+        writes += [key for key in module.out_keys if key not in writes and key != DROPPED]
+    return reads, writes
