@@ -7,8 +7,10 @@ from tetradict._protocol import NestedKey
 from tetradict._stack import cat, stack
 from tetradict._td import TensorDict
 from tetradict._version import __version__
+from tetradict.memmap import MemoryMappedTensor
 
 __all__ = [
+    "MemoryMappedTensor",
     "NestedKey",
     "NonTensorData",
     "NonTensorStack",

@@ -5,7 +5,19 @@ from typing import Any, Self
 
 from torch import Size
 
-from tetradict import _apply, _entries, _index, _keys, _lock, _pointwise, _reduce, _repr, _shape, _stack
+from tetradict import (
+    _apply,
+    _entries,
+    _index,
+    _keys,
+    _lock,
+    _memmap,
+    _pointwise,
+    _reduce,
+    _repr,
+    _shape,
+    _stack,
+)
 from tetradict._functions import HANDLED
 from tetradict._protocol import Container, NestedKey
 
@@ -69,6 +81,15 @@ class TensorDictBase(Container):
     copy_ = _apply.copy_
     share_memory_ = _apply.share_memory_
     is_shared = _apply.is_shared
+    # --- files
+    memmap = _memmap.memmap
+    memmap_ = _memmap.memmap_
+    memmap_like = _memmap.memmap_like
+    load_memmap = classmethod(_memmap.load_memmap)
+    save = _memmap.save
+    load = classmethod(_memmap.load)
+    is_memmap = _memmap.is_memmap
+    # --- reductions
     all = _reduce.all_
     any = _reduce.any_
     # --- locks

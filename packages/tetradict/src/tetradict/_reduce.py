@@ -1,7 +1,7 @@
 """Reductions over batch dimensions, or over everything."""
 
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from torch import Size, Tensor
 

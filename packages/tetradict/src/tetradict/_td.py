@@ -1,6 +1,6 @@
 """The collection in memory: one plain dict, and faster forms of the verbs that are called most."""
 
-from collections.abc import KeysView, Mapping, Sequence
+from collections.abc import Iterable, KeysView, Mapping, Sequence
 from typing import Any, Self
 
 import torch
@@ -8,10 +8,10 @@ from torch import Size, Tensor
 
 from tetradict import _entries
 from tetradict._base import TensorDictBase
-from tetradict._entries import MISSING
-from tetradict._nontensor import NonTensorData, NonTensorLeaf
+from tetradict._nontensor import NonTensorLeaf
 from tetradict._protocol import NestedKey, real_device
 from tetradict._torch_compat import MappingKey, register_pytree_node
+from tetradict.io.folder import COLLECTION, KINDS
 
 _new = object.__new__
 
@@ -183,7 +183,7 @@ class TensorDict(TensorDictBase):
                 value = self._d[key]
             except KeyError:
                 _entries.missing(self, key)
-            return value if type(value) is not NonTensorData else value.data
+            return value._value() if isinstance(value, NonTensorLeaf) else value
         return super().__getitem__(key)
 
     def __setitem__(self, key: Any, value: Any) -> None:
@@ -206,22 +206,27 @@ class TensorDict(TensorDictBase):
         if locked:
             self.lock_()
 
+    # --- pytree
 
-def _flatten(td: TensorDict) -> tuple[list[Any], tuple[Any, ...]]:
-    return list(td._d.values()), (type(td), tuple(td._d), td._bs, td._dev, td._names)
+    def _flatten(self) -> tuple[list[Any], tuple[Any, ...]]:
+        return list(self._d.values()), (type(self), tuple(self._d), self._bs, self._dev, self._names)
 
+    def _flatten_with_keys(self) -> tuple[list[tuple[Any, Any]], tuple[Any, ...]]:
+        return [(MappingKey(key), value) for key, value in self._d.items()], self._flatten()[1]
 
-def _unflatten(values: Sequence[Any], context: tuple[Any, ...]) -> TensorDict:
-    kind, keys, size, device, names = context
-    td = kind.trusted(dict(zip(keys, values, strict=True)), size, device)
-    td._names = names
-    return td
-
-
-def _flatten_with_keys(td: TensorDict) -> tuple[list[tuple[Any, Any]], tuple[Any, ...]]:
-    return [(MappingKey(key), value) for key, value in td._d.items()], _flatten(td)[1]
+    @staticmethod
+    def _unflatten(values: Iterable[Any], context: tuple[Any, ...]) -> "TensorDict":
+        kind, keys, size, device, names = context
+        td = kind.trusted(dict(zip(keys, values, strict=True)), size, device)
+        td._names = names
+        return td
 
 
 register_pytree_node(
-    TensorDict, _flatten, _unflatten, serialized_type_name="tetradict.TensorDict", flatten_with_keys_fn=_flatten_with_keys
+    TensorDict,
+    TensorDict._flatten,
+    TensorDict._unflatten,
+    serialized_type_name="tetradict.TensorDict",
+    flatten_with_keys_fn=TensorDict._flatten_with_keys,
 )
+KINDS[COLLECTION] = TensorDict

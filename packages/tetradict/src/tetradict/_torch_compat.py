@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
-from torch.utils import _pytree
+from torch.utils import _pytree  # noqa: PLC2701  (its registry has no public name)
 
 
 def foreach(name: str) -> Callable[..., Any]:
@@ -17,3 +17,4 @@ def foreach(name: str) -> Callable[..., Any]:
 
 register_pytree_node = _pytree.register_pytree_node
 MappingKey = _pytree.MappingKey
+without_torch_function = torch._C.DisableTorchFunctionSubclass  # noqa: SLF001  (what torch's own subclasses use)

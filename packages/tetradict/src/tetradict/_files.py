@@ -1,0 +1,123 @@
+"""Bytes on disk: positioned writes, and names that change to a new file or folder at once."""
+
+import ctypes
+import errno
+import os
+import secrets
+import shutil
+from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+_PIECE = 16 << 20  # bytes of one positioned write: enough to be fast, small enough to share out among threads
+_EXCHANGE = 2  # RENAME_EXCHANGE of renameat2(2)
+_AT_FDCWD = -100
+
+
+def raw_bytes(tensor: Tensor) -> memoryview:
+    """The elements of ``tensor`` in C order, one byte after the other, without a copy where memory allows."""
+    plain = tensor.detach().cpu().resolve_conj().resolve_neg().contiguous()
+    return memoryview(plain.reshape(-1).view(torch.uint8).numpy())
+
+
+def temporary_name(target: Path) -> Path:
+    """A name beside ``target`` that nothing else uses."""
+    return target.with_name(f".{target.name}.{secrets.token_hex(6)}.tmp")
+
+
+def write_tensors(files: Iterable[tuple[Path, Tensor]], num_threads: int, durable: bool) -> None:
+    """Write each tensor to a new file of its own.
+
+    Args:
+        files: path and tensor; no such file may be there. A tensor without elements makes no file.
+        num_threads: how many threads write pieces side by side; 0 writes in the calling thread.
+        durable: also wait until the disk has the bytes.
+    """
+    files = [(path, tensor) for path, tensor in files if tensor.numel()]
+    if num_threads <= 1:
+        for path, tensor in files:
+            _write_one(path, tensor, durable)
+        return
+    with ThreadPoolExecutor(num_threads, thread_name_prefix="tetradict-write") as pool:
+        for job in [pool.submit(_write_one, path, tensor, durable) for path, tensor in files]:
+            job.result()
+
+
+def _write_one(path: Path, tensor: Tensor, durable: bool) -> None:
+    data = raw_bytes(tensor)
+    fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
+    try:
+        at = 0
+        while at < len(data):
+            at += os.pwrite(fd, data[at : at + _PIECE], at)
+        if durable:
+            os.fsync(fd)
+    finally:
+        os.close(fd)
+
+
+def reserve(path: Path, size_bytes: int) -> None:
+    """A new file of zeros that takes no room on the disk until it is written."""
+    fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
+    try:
+        os.truncate(fd, size_bytes)
+    finally:
+        os.close(fd)
+
+
+def write_text(path: Path, text: str, durable: bool) -> None:
+    """Write a small new file."""
+    fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
+    with os.fdopen(fd, "w", encoding="utf-8") as file:
+        file.write(text)
+        file.flush()
+        if durable:
+            os.fsync(fd)
+
+
+def sync_folder(path: Path) -> None:
+    """Wait until the disk has the names in a folder."""
+    fd = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)
+
+
+def replace_folder(new: Path, target: Path) -> None:
+    """Give the folder ``new`` the name ``target``, and remove what had it; at every moment one of the two is there."""
+    try:
+        os.rename(new, target)  # nothing or an empty folder is there
+        return
+    except OSError as error:
+        if error.errno not in {errno.ENOTEMPTY, errno.EEXIST}:
+            raise
+    if _exchange(new, target):
+        shutil.rmtree(new)
+        return
+    old = target.with_name(backup_name(target.name))
+    shutil.rmtree(old, ignore_errors=True)
+    os.rename(target, old)
+    os.rename(new, target)
+    shutil.rmtree(old)
+
+
+def backup_name(name: str) -> str:
+    """What the old folder is called for the moment between two renames, where names cannot be exchanged."""
+    return f".{name}.old"
+
+
+def _exchange(left: Path, right: Path) -> bool:
+    """Swap two names at once; ``False`` where the system or the file system cannot."""
+    call = getattr(ctypes.CDLL(None, use_errno=True), "renameat2", None) if os.name == "posix" else None
+    if call is None:
+        return False
+    if call(_AT_FDCWD, os.fsencode(left), _AT_FDCWD, os.fsencode(right), _EXCHANGE) == 0:
+        return True
+    code = ctypes.get_errno()
+    if code in {errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP}:
+        return False
+    raise OSError(code, os.strerror(code), str(left), None, str(right))
