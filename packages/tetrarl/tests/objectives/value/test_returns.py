@@ -31,7 +31,9 @@ def slow_lambda_return(gamma, lmbda, next_value, reward, done, terminated):
         for t in range(T):
             ends = [s for s in range(t, T) if done[i, s, 0] or s == T - 1]
             longest = ends[0] - t + 1
-            mixed = [(1 - lmbda) * lmbda ** (n - 1) * n_step_return(gamma, t, n, *row) for n in range(1, longest)]
+            mixed = [
+                (1 - lmbda) * lmbda ** (n - 1) * n_step_return(gamma, t, n, *row) for n in range(1, longest)
+            ]
             out[i, t, 0] = sum(mixed) + lmbda ** (longest - 1) * n_step_return(gamma, t, longest, *row)
     return out
 
@@ -58,7 +60,9 @@ def test_td0_and_td1_are_the_ends_of_the_lambda_return(T, seed):
 def test_an_advantage_is_the_return_less_the_value(T, seed):
     data = episodes(T, seed)
     value = torch.randn(3, T, 1).double()
-    assert_close(F.td_lambda_advantage_estimate(0.9, 0.5, value, *data), slow_lambda_return(0.9, 0.5, *data) - value)
+    assert_close(
+        F.td_lambda_advantage_estimate(0.9, 0.5, value, *data), slow_lambda_return(0.9, 0.5, *data) - value
+    )
     assert_close(F.td1_advantage_estimate(0.9, value, *data), slow_lambda_return(0.9, 1.0, *data) - value)
     assert_close(F.td0_advantage_estimate(0.9, value, *data), slow_lambda_return(0.9, 0.0, *data) - value)
 

@@ -1,1 +1,11 @@
-"""Value estimators."""
+"""Value estimators, as modules; as functions they are in ``tetrarl.objectives.value.functional``."""
+
+from tetrarl.objectives.value._estimators import (
+    GAE,
+    TD0Estimator,
+    TD1Estimator,
+    TDLambdaEstimator,
+    ValueEstimatorBase,
+)
+
+__all__ = ["GAE", "TD0Estimator", "TD1Estimator", "TDLambdaEstimator", "ValueEstimatorBase"]

@@ -27,9 +27,7 @@ def td_lambda(
     """The lambda-return, by a scan of the caller's choice."""
     done, terminated = flags(*ends)
     where = "td_lambda_return_estimate"
-    check_shapes(
-        where, next_state_value=next_state_value, reward=reward, done=done, terminated=terminated
-    )
+    check_shapes(where, next_state_value=next_state_value, reward=reward, done=done, terminated=terminated)
     check_coefficients(where, reward, gamma=gamma, lmbda=lmbda)
     trace = lmbda * (~last_step(done, time_dim)).to(reward.dtype)
     known = reward + (1 - trace) * bootstrap(gamma, next_state_value, terminated)
@@ -152,7 +150,9 @@ def td0_return_estimate(
     """
     terminated = done if terminated is None else terminated
     if terminated is None:
-        raise ValueError("td0_return_estimate: expected `terminated` or `done`, got neither; pass one of them")
+        raise ValueError(
+            "td0_return_estimate: expected `terminated` or `done`, got neither; pass one of them"
+        )
     where = "td0_return_estimate"
     check_shapes(where, next_state_value=next_state_value, reward=reward, terminated=terminated)
     check_coefficients(where, reward, gamma=gamma)
