@@ -7,8 +7,10 @@ from typing import Any
 import torch
 from torch import Size, Tensor
 
-from tetradict._td import TensorDict, TensorDictBase
-from tetradict.nn._keys import as_keys, describe, path
+from tetradict._base import TensorDictBase
+from tetradict._protocol import NestedKey
+from tetradict._td import TensorDict
+from tetradict.nn._keys import DROPPED, as_keys, describe, path
 
 
 def dispatch(
@@ -47,22 +49,47 @@ def dispatch(
     def decorate(forward: Callable) -> Callable:
         @functools.wraps(forward)
         def call(self: Any, *args: Any, **kwargs: Any) -> Any:
-            first = args[0] if args else kwargs.get("tensordict")
-            if isinstance(first, TensorDictBase):
+            if isinstance(args[0] if args else kwargs.get("tensordict"), TensorDictBase):
                 return forward(self, *args, **kwargs)
-            rest = {name: kwargs.pop(name) for name in ("tensordict_out",) if name in kwargs}
-            entries = _match(self, _listed(self, source), args, kwargs, separator)
-            tensors = [value for value in entries.values() if isinstance(value, Tensor)]
-            data = TensorDict({}, _shared(tensors) if auto_batch_size else [])
-            for key, value in entries.items():
-                data.set(key, value)
-            result = forward(self, data, **rest)
-            out = tuple(result[key] for key in _listed(self, dest) if key != "_")
-            return out[0] if len(out) == 1 else out
+            data = gather(self, _listed(self, source), args, kwargs, separator, auto_batch_size)
+            return spread(forward(self, data), _listed(self, dest))
 
         return call
 
     return decorate
+
+
+def with_tensors(module: Any, first: Any, others: tuple, kwargs: dict[str, Any]) -> Any:
+    """Call ``module`` with tensors for its ``in_keys`` and give back those of its ``out_keys``.
+
+    The modules here call this themselves: a wrapper around ``forward`` would be one code object for all of them, and
+    torch.compile keeps but a few compilations for each.
+    """
+    args = others if first is None else (first, *others)
+    return spread(module(gather(module, module.in_keys, args, kwargs)), module.out_keys)
+
+
+def gather(
+    module: Any,
+    keys: list[NestedKey],
+    args: tuple,
+    kwargs: dict[str, Any],
+    separator: str = "_",
+    auto_batch_size: bool = False,
+) -> TensorDict:
+    """A collection of the values meant for ``keys``."""
+    entries = _match(module, keys, args, kwargs, separator)
+    tensors = [value for value in entries.values() if isinstance(value, Tensor)]
+    data = TensorDict({}, _shared(tensors) if auto_batch_size else [])
+    for key, value in entries.items():
+        data.set(key, value)
+    return data
+
+
+def spread(tensordict: TensorDictBase, keys: list[NestedKey]) -> Any:
+    """The entry under the one key, or a tuple of several."""
+    out = tuple(tensordict[key] for key in keys if key != DROPPED)
+    return out[0] if len(out) == 1 else out
 
 
 def _listed(module: Any, keys: str | list) -> list:

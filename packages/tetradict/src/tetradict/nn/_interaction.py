@@ -50,7 +50,7 @@ def interaction_type() -> InteractionType | None:
     return _setting.type
 
 
-class set_interaction_type(ContextDecorator):  # noqa: N801  (a context manager, spelled like a function)
+class set_interaction_type(ContextDecorator):
     """Set the interaction type of every probabilistic module while a block (or a decorated function) runs.
 
     Args:

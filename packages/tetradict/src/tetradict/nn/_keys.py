@@ -21,7 +21,9 @@ def as_keys(keys: NestedKey | Iterable[NestedKey]) -> list[NestedKey]:
     try:
         return [unravel_key(key) for key in keys]
     except (TypeError, ValueError) as error:
-        raise TypeError(f"expected a key or a list of keys (strings, or tuples of strings), got {keys!r}") from error
+        raise TypeError(
+            f"expected a key or a list of keys (strings, or tuples of strings), got {keys!r}"
+        ) from error
 
 
 def path(key: NestedKey) -> tuple[str, ...]:

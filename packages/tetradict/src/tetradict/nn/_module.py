@@ -5,9 +5,9 @@ from typing import Any
 
 from torch import nn
 
+from tetradict._base import TensorDictBase
 from tetradict._protocol import NestedKey
-from tetradict._td import TensorDictBase
-from tetradict.nn._dispatch import dispatch
+from tetradict.nn._dispatch import with_tensors
 from tetradict.nn._keys import DROPPED, as_keys, describe, read
 
 
@@ -33,7 +33,8 @@ class TensorDictModule(TensorDictModuleBase):
         inplace: write into the collection that came in and return it; if not, return a new one that holds the
             outputs alone.
 
-    The module can also be called with the tensors, see dispatch.
+    The module can also be called with the tensors themselves, by position or by keyword (the levels of a nested key
+    joined by ``_``); the outputs then come back as tensors.
 
     Raises:
         KeyError: an entry is missing; the message says which, and what there is.
@@ -63,11 +64,16 @@ class TensorDictModule(TensorDictModuleBase):
         self.out_keys = as_keys(out_keys)
         self.inplace = inplace
 
-    @dispatch(auto_batch_size=False)
     def forward(
-        self, tensordict: TensorDictBase, *args: Any, tensordict_out: TensorDictBase | None = None, **kwargs: Any
-    ) -> TensorDictBase:
+        self,
+        tensordict: TensorDictBase | None = None,
+        *args: Any,
+        tensordict_out: TensorDictBase | None = None,
+        **kwargs: Any,
+    ) -> Any:
         """Read, call, write. Further arguments are passed on to the module."""
+        if not isinstance(tensordict, TensorDictBase):
+            return with_tensors(self, tensordict, args, kwargs)
         inputs = read(self, tensordict, self.in_keys)
         if self._keywords is None:
             output = self.module(*inputs, *args, **kwargs)

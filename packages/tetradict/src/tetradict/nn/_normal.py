@@ -8,7 +8,7 @@ from torch import Tensor, nn
 from torch.nn.functional import softplus
 
 
-class biased_softplus(nn.Module):  # noqa: N801  (used like the function it is named after)
+class biased_softplus(nn.Module):
     """A softplus that is moved so that it takes 0 to ``bias``, and that stays above ``min_val``.
 
     Args:
@@ -23,7 +23,9 @@ class biased_softplus(nn.Module):  # noqa: N801  (used like the function it is n
     def __init__(self, bias: float, min_val: float = 0.01) -> None:
         super().__init__()
         if not 0 <= min_val < bias:
-            raise ValueError(f"biased_softplus: expected 0 <= min_val < bias, got min_val={min_val}, bias={bias}")
+            raise ValueError(
+                f"biased_softplus: expected 0 <= min_val < bias, got min_val={min_val}, bias={bias}"
+            )
         self.shift = inv_softplus(bias - min_val)
         self.min_val = min_val
 
@@ -81,9 +83,13 @@ def mappings(key: str) -> Callable[[Tensor], Tensor]:
     head = "biased_softplus"
     try:
         if key == head or key.startswith(head + "_"):
-            return biased_softplus(*([float(number) for number in key[len(head) + 1 :].split("_") if number] or [1.0]))
+            return biased_softplus(
+                *([float(number) for number in key[len(head) + 1 :].split("_") if number] or [1.0])
+            )
     except (ValueError, TypeError) as error:
-        raise ValueError(f"mappings: expected {head}_BIAS or {head}_BIAS_MINIMUM, got {key!r}: {error}") from error
+        raise ValueError(
+            f"mappings: expected {head}_BIAS or {head}_BIAS_MINIMUM, got {key!r}: {error}"
+        ) from error
     raise ValueError(f"mappings: expected one of {[*_MAPPINGS, head]}, got {key!r}")
 
 

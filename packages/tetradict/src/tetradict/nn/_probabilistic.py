@@ -7,9 +7,9 @@ import torch
 from torch import Tensor, nn
 from torch.distributions import Distribution
 
+from tetradict._base import TensorDictBase
 from tetradict._protocol import NestedKey
-from tetradict._td import TensorDictBase
-from tetradict.nn._dispatch import dispatch
+from tetradict.nn._dispatch import with_tensors
 from tetradict.nn._interaction import InteractionType, interaction_type
 from tetradict.nn._keys import as_keys, path, read
 from tetradict.nn._module import TensorDictModuleBase
@@ -101,11 +101,16 @@ class ProbabilisticTensorDictModule(TensorDictModuleBase):
         (value,) = read(self, tensordict, [self._value_key])
         return dist.log_prob(value)
 
-    @dispatch(auto_batch_size=False)
     def forward(
-        self, tensordict: TensorDictBase, tensordict_out: TensorDictBase | None = None
-    ) -> TensorDictBase:
-        """Write the value, and its log-probability if that was asked for."""
+        self,
+        tensordict: TensorDictBase | None = None,
+        *args: Any,
+        tensordict_out: TensorDictBase | None = None,
+        **kwargs: Any,
+    ) -> Any:
+        """Write the value, and its log-probability if that was asked for. Takes tensors too, see TensorDictModule."""
+        if not isinstance(tensordict, TensorDictBase):
+            return with_tensors(self, tensordict, args, kwargs)
         dist = self.get_dist(tensordict)
         value = take(dist, interaction_type() or self.default_interaction_type, self.n_empirical_estimate)
         tensordict_out = tensordict if tensordict_out is None else tensordict_out

@@ -5,9 +5,9 @@ from typing import Any
 
 from torch import nn
 
+from tetradict._base import TensorDictBase
 from tetradict._protocol import NestedKey
-from tetradict._td import TensorDictBase
-from tetradict.nn._dispatch import dispatch
+from tetradict.nn._dispatch import with_tensors
 from tetradict.nn._keys import DROPPED, as_keys, is_under
 from tetradict.nn._module import TensorDictModuleBase
 
@@ -46,7 +46,9 @@ class TensorDictSequential(TensorDictModuleBase):
     ) -> None:
         super().__init__()
         for position, module in enumerate(modules):
-            if not (isinstance(module, nn.Module) and hasattr(module, "in_keys") and hasattr(module, "out_keys")):
+            if not (
+                isinstance(module, nn.Module) and hasattr(module, "in_keys") and hasattr(module, "out_keys")
+            ):
                 raise TypeError(
                     f"{type(self).__name__}: module {position} must have in_keys and out_keys, "
                     f"got a {type(module).__name__}; wrap it in TensorDictModule"
@@ -64,11 +66,16 @@ class TensorDictSequential(TensorDictModuleBase):
                 )
             self.out_keys = list(self._selected)
 
-    @dispatch(auto_batch_size=False)
     def forward(
-        self, tensordict: TensorDictBase, tensordict_out: TensorDictBase | None = None, **kwargs: Any
-    ) -> TensorDictBase:
-        """Run every module in turn; keyword arguments go to each."""
+        self,
+        tensordict: TensorDictBase | None = None,
+        *args: Any,
+        tensordict_out: TensorDictBase | None = None,
+        **kwargs: Any,
+    ) -> Any:
+        """Run every module in turn; keyword arguments go to each. Takes tensors too, see TensorDictModule."""
+        if not isinstance(tensordict, TensorDictBase):
+            return with_tensors(self, tensordict, args, kwargs)
         if self.inplace and self._selected is None and tensordict_out is None:
             for module in self.module:
                 tensordict = module(tensordict, **kwargs)

@@ -1,0 +1,149 @@
+import pytest
+import torch
+from torch import nn
+from torch.testing import assert_close
+
+from tetradict import TensorDict
+from tetradict.nn import TensorDictModule, TensorDictModuleBase
+
+
+def data(**entries):
+    return TensorDict(entries, [3])
+
+
+@pytest.mark.smoke
+def test_it_writes_what_the_module_returns():
+    linear = nn.Linear(4, 2)
+    x = torch.randn(3, 4)
+    td = data(x=x)
+    out = TensorDictModule(linear, in_keys=["x"], out_keys=["y"])(td)
+    assert out is td
+    assert_close(td["y"], linear(x))
+
+
+def test_keys_may_be_nested_or_single():
+    module = TensorDictModule(torch.neg, in_keys=("a", "b"), out_keys="c")
+    assert module.in_keys == [("a", "b")] and module.out_keys == ["c"]
+    td = module(TensorDict({"a": {"b": torch.ones(3)}}, [3]))
+    assert_close(td["c"], -torch.ones(3))
+
+
+def test_inputs_go_by_position_in_the_order_of_the_keys():
+    td = TensorDictModule(torch.sub, in_keys=["a", "b"], out_keys=["c"])(
+        data(a=torch.ones(3), b=torch.zeros(3))
+    )
+    assert_close(td["c"], torch.ones(3))
+
+
+def test_a_dict_of_in_keys_names_the_keywords():
+    def divide(*, top, bottom):
+        return top / bottom
+
+    module = TensorDictModule(divide, in_keys={"a": "bottom", ("n", "b"): "top"}, out_keys=["c"])
+    assert module.in_keys == ["a", ("n", "b")]
+    td = module(TensorDict({"a": torch.full((3,), 2.0), "n": {"b": torch.ones(3)}}, [3]))
+    assert_close(td["c"], torch.full((3,), 0.5))
+
+
+def test_an_underscore_drops_an_output():
+    td = TensorDictModule(lambda x: (x, x + 1, x + 2), in_keys=["a"], out_keys=["_", "b", "_"])(
+        data(a=torch.zeros(3))
+    )
+    assert set(td.keys()) == {"a", "b"}
+    assert_close(td["b"], torch.ones(3))
+
+
+def test_a_mapping_is_read_by_the_out_keys():
+    module = TensorDictModule(lambda x: {"b": x, "other": -x}, in_keys=["a"], out_keys=["other", "_"])
+    td = module(data(a=torch.ones(3)))
+    assert set(td.keys()) == {"a", "other"}
+    assert_close(td["other"], -torch.ones(3))
+
+
+def test_not_inplace_leaves_the_input_alone():
+    td = data(a=torch.ones(3))
+    out = TensorDictModule(torch.neg, in_keys=["a"], out_keys=["b"], inplace=False)(td)
+    assert set(td.keys()) == {"a"} and set(out.keys()) == {"b"} and out.batch_size == td.batch_size
+
+
+def test_an_output_collection_takes_the_outputs():
+    td, out = data(a=torch.ones(3)), data()
+    assert TensorDictModule(torch.neg, in_keys=["a"], out_keys=["b"])(td, tensordict_out=out) is out
+    assert set(td.keys()) == {"a"} and set(out.keys()) == {"b"}
+
+
+def test_further_arguments_reach_the_module():
+    module = TensorDictModule(torch.add, in_keys=["a", "a"], out_keys=["b"])
+    assert_close(module(data(a=torch.ones(3)), alpha=3)["b"], torch.full((3,), 4.0))
+
+
+def test_a_non_tensor_entry_arrives_as_its_value():
+    td = TensorDict({"a": torch.ones(3), "text": "ab"}, [3])
+    out = TensorDictModule(lambda x, text: x * len(text), in_keys=["a", "text"], out_keys=["b"])(td)
+    assert_close(out["b"], torch.full((3,), 2.0))
+
+
+def test_parameters_are_those_of_the_module():
+    linear = nn.Linear(2, 2)
+    module = TensorDictModule(linear, in_keys=["a"], out_keys=["b"])
+    assert set(module.state_dict()) == {"module.weight", "module.bias"}
+    module(data(a=torch.ones(3, 2)))["b"].sum().backward()
+    assert linear.weight.grad is not None
+
+
+def test_a_missing_entry_is_named_with_the_module_and_what_there_is():
+    module = TensorDictModule(nn.Linear(4, 2), in_keys=["x", ("n", "z")], out_keys=["y"])
+    with pytest.raises(KeyError, match=r"TensorDictModule\(Linear\).*\['x', \('n', 'z'\)\].*got \['a'\]"):
+        module(data(a=torch.ones(3)))
+
+
+def test_a_wrong_number_of_outputs_is_refused_with_the_mend():
+    module = TensorDictModule(lambda x: (x, x), in_keys=["a"], out_keys=["b"])
+    with pytest.raises(
+        ValueError, match=r"expected 1 outputs for \['b'\], got 2.*'_|\"_\" for one to be dropped"
+    ):
+        module(data(a=torch.ones(3)))
+
+
+def test_a_mapping_without_an_out_key_is_refused():
+    module = TensorDictModule(lambda x: {"c": x}, in_keys=["a"], out_keys=["b"])
+    with pytest.raises(KeyError, match=r"return 'b' for out_keys, got \['c'\]"):
+        module(data(a=torch.ones(3)))
+
+
+@pytest.mark.parametrize("keys", [3, [3], [("a", 1)], None])
+def test_what_is_no_key_is_refused(keys):
+    with pytest.raises(TypeError, match="expected a key or a list of keys"):
+        TensorDictModule(torch.neg, in_keys=keys, out_keys=["b"])
+
+
+def test_what_cannot_be_called_is_refused():
+    with pytest.raises(TypeError, match="must be callable, got int"):
+        TensorDictModule(3, in_keys=["a"], out_keys=["b"])
+
+
+def test_the_repr_shows_the_keys():
+    text = repr(TensorDictModule(nn.Linear(4, 2), in_keys=["x"], out_keys=["y"]))
+    assert "Linear(in_features=4" in text and "in_keys=['x'], out_keys=['y']" in text
+
+
+def test_a_subclass_of_the_base_needs_keys_and_a_forward_alone():
+    class Twice(TensorDictModuleBase):
+        in_keys = ["a"]  # noqa: RUF012  (how users write it)
+        out_keys = ["b"]  # noqa: RUF012
+
+        def forward(self, tensordict):
+            return tensordict.set("b", 2 * tensordict["a"])
+
+    assert_close(Twice()(data(a=torch.ones(3)))["b"], torch.full((3,), 2.0))
+
+
+@pytest.mark.parametrize("in_keys", [["x"], {"x": "input"}], ids=["position", "keyword"])
+def test_it_compiles_in_one_graph(in_keys):
+    module = TensorDictModule(nn.Linear(4, 2), in_keys=in_keys, out_keys=[("n", "y")])
+    compiled = torch.compile(module, backend="aot_eager", fullgraph=True)
+    x = torch.randn(3, 4)
+    td = compiled(data(x=x))
+    assert_close(td["n", "y"], module.module(x))
+    td["n", "y"].sum().backward()
+    assert module.module.weight.grad is not None
