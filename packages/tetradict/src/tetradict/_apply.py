@@ -119,7 +119,9 @@ class _Apply:
     def calls(self, td: Container, others: tuple[Any, ...], path: tuple[str, ...]) -> Any:
         """Each entry with its path and those of ``others`` at the same key."""
         for key, value in td._entries().items():
-            beside = tuple(find(other, key, self.default) if other is not self.default else other for other in others)
+            beside = tuple(
+                find(other, key, self.default) if other is not self.default else other for other in others
+            )
             yield key, (*path, key), value, beside
 
     def write(self, td: Container, others: tuple[Any, ...], path: tuple[str, ...]) -> None:
@@ -179,12 +181,17 @@ def to(td: C, *args: Any, **kwargs: Any) -> C:
     it is when no dtype is asked for.
     """
     device, dtype, non_blocking = _parse_to(args, kwargs)
-    if dtype is None and device is not None and device == td.device:
-        return td
+    if dtype is None and device is not None:
+        if device == td.device:
+            return td
+        if all([leaf.device == device for leaf in td._leaves()]):
+            return _marked(td, device)
     return _to(td, device, dtype, non_blocking)
 
 
-def _parse_to(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[torch.device | None, torch.dtype | None, bool]:
+def _parse_to(
+    args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> tuple[torch.device | None, torch.dtype | None, bool]:
     kwargs = dict(kwargs)
     device, dtype = kwargs.pop("device", None), kwargs.pop("dtype", None)
     non_blocking = kwargs.pop("non_blocking", False)
@@ -202,7 +209,9 @@ def _parse_to(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[torch.devi
         elif isinstance(arg, bool):
             non_blocking = arg
         elif arg is not None:
-            raise TypeError(f"to: expected a device, a dtype, a tensor or a collection, got {type(arg).__name__}")
+            raise TypeError(
+                f"to: expected a device, a dtype, a tensor or a collection, got {type(arg).__name__}"
+            )
     return real_device(device), dtype, non_blocking
 
 
@@ -218,6 +227,14 @@ def _to(td: C, device: torch.device | None, dtype: torch.dtype | None, non_block
     out = td._like(entries, td.batch_size, td._names)
     if device is not None:
         out._put_meta(td.batch_size, device, td._names)
+    return out
+
+
+def _marked(td: C, device: torch.device) -> C:
+    """The same tree, known to be on ``device``."""
+    entries = {k: _marked(v, device) if isinstance(v, Container) else v for k, v in td._entries().items()}
+    out = td._like(entries, td.batch_size, td._names)
+    out._put_meta(td.batch_size, device, td._names)
     return out
 
 
@@ -284,5 +301,5 @@ def share_memory_(td: C) -> C:
 
 def is_shared(td: Container) -> bool:
     """Whether every tensor lies in memory that child processes share."""
-    leaves = td._leaves()
+    leaves = [leaf for leaf in td._leaves() if leaf.numel()]
     return bool(leaves) and all(leaf.is_shared() for leaf in leaves)

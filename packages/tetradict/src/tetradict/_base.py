@@ -7,11 +7,11 @@ from torch import Size
 
 from tetradict import (
     _apply,
+    _disk,
     _entries,
     _index,
     _keys,
     _lock,
-    _memmap,
     _pointwise,
     _reduce,
     _repr,
@@ -82,13 +82,13 @@ class TensorDictBase(Container):
     share_memory_ = _apply.share_memory_
     is_shared = _apply.is_shared
     # --- files
-    memmap = _memmap.memmap
-    memmap_ = _memmap.memmap_
-    memmap_like = _memmap.memmap_like
-    load_memmap = classmethod(_memmap.load_memmap)
-    save = _memmap.save
-    load = classmethod(_memmap.load)
-    is_memmap = _memmap.is_memmap
+    memmap = _disk.memmap
+    memmap_ = _disk.memmap_
+    memmap_like = _disk.memmap_like
+    load_memmap = classmethod(_disk.load_memmap)
+    save = _disk.save
+    load = classmethod(_disk.load)
+    is_memmap = _disk.is_memmap
     # --- reductions
     all = _reduce.all_
     any = _reduce.any_
@@ -135,7 +135,9 @@ class TensorDictBase(Container):
 
     def __iter__(self) -> Iterator[Self]:
         if not self.batch_size:
-            raise TypeError("iter: a collection with batch size [] has no items; iterate over keys() or items()")
+            raise TypeError(
+                "iter: a collection with batch size [] has no items; iterate over keys() or items()"
+            )
         return iter(_shape.unbind(self))
 
     def __bool__(self) -> bool:
@@ -232,5 +234,3 @@ for _name, _verb in _pointwise.VERBS.items():
 def is_tensor_collection(value: Any) -> bool:
     """Whether ``value`` is a collection of tensors, or the class of one."""
     return issubclass(value if isinstance(value, type) else type(value), TensorDictBase)
-
-

@@ -28,6 +28,11 @@ def path_of(key: NestedKey) -> tuple[str, ...]:
     if isinstance(key, str):
         return (key,)
     if isinstance(key, tuple) and key:
+        for part in key:
+            if type(part) is not str:
+                break
+        else:
+            return key
         return tuple(name for part in key for name in path_of(part))
     raise TypeError(f"a key is a string or a tuple of strings, got {key!r}")
 
@@ -115,6 +120,8 @@ def coerce(td: Container, key: str, value: Any) -> Any:
     """
     if isinstance(value, Tensor):
         return _fit_tensor(td, key, value)
+    if type(value) is str:
+        return NonTensorData(value, td.batch_size)
     if isinstance(value, Container):
         return _fit_container(td, value)
     if isinstance(value, NonTensorLeaf):
@@ -178,13 +185,17 @@ def _fit_container(td: Container, value: Container) -> Container:
     if fits and (device is None or value.device == device) and names is None:
         return value
     if not fits or (names is not None and value._names is None):
-        value = value._like(dict(value._entries()), value.batch_size, value._names)  # the caller's stays as it is
+        value = value._like(
+            dict(value._entries()), value.batch_size, value._names
+        )  # the caller's stays as it is
         if not fits:
             set_batch_size(value, size)
         if names is not None:
             set_names(value, [*names, *[None] * (len(value.batch_size) - len(names))])
     if names is not None and value._names is not None and value._names[: len(names)] != names:
-        raise RuntimeError(f"a nested collection must have the names {names} of its parent, got {value._names}")
+        raise RuntimeError(
+            f"a nested collection must have the names {names} of its parent, got {value._names}"
+        )
     return value if device is None or value.device == device else to_device(value, device)
 
 
@@ -233,10 +244,11 @@ def to_device(td: C, device: torch.device) -> C:
 
 def put(td: Container, key: Any, value: Any, verb: str = "set") -> None:
     """Check ``value`` and put it at ``key``; nodes missing on the way are made."""
-    *path, name = path_of(key)
-    node = td
-    for step in path:
-        node = child(node, step, verb)
+    node, name = td, key
+    if type(key) is not str:
+        *path, name = path_of(key)
+        for step in path:
+            node = child(node, step, verb)
     if node._lock is not None:
         refuse(node, verb, name)
     node._set1(name, coerce(node, name, value))
@@ -257,10 +269,11 @@ def child(td: Container, name: str, verb: str) -> Container:
 
 
 def set_(td: C, key: NestedKey, item: Any) -> C:
-    """Write ``item`` into the present value at ``key``, in place; allowed on a locked collection.
+    """Write ``item`` into the present value at ``key``, in place; tensors of a locked collection may be written.
 
     Raises:
         KeyError: there is no such entry; in-place writes make none.
+        RuntimeError: the entry is a non-tensor value, which can only be replaced, and the collection is locked.
     """
     *path, name = path_of(key)
     node = find(td, tuple(path)) if path else td
@@ -272,7 +285,7 @@ def set_(td: C, key: NestedKey, item: Any) -> C:
     elif isinstance(present, Container):
         write(present, item)
     else:
-        node._set1(name, coerce(node, name, item))
+        put(node, name, item, "set_")
     return td
 
 
@@ -349,5 +362,9 @@ def set_names(td: Container, names: Sequence[str | None] | None) -> None:
         if isinstance(value, Container):
             extra = len(value.batch_size) - len(td.batch_size)
             below = value._names[-extra:] if extra and value._names else [None] * extra
-            set_names(value, None if names is None and not any(below) else [*(names or [None] * len(td.batch_size)), *below])
-
+            set_names(
+                value,
+                None
+                if names is None and not any(below)
+                else [*(names or [None] * len(td.batch_size)), *below],
+            )

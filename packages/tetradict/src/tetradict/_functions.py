@@ -5,7 +5,7 @@ from typing import Any
 
 import torch
 
-from tetradict import _apply, _reduce, _shape, _stack
+from tetradict import _apply, _pointwise, _reduce, _shape, _stack
 
 HANDLED: dict[Callable[..., Any], Callable[..., Any]] = {
     torch.stack: _stack.stack,
@@ -27,6 +27,7 @@ HANDLED: dict[Callable[..., Any], Callable[..., Any]] = {
     torch.detach: _apply.detach,
     torch.all: _reduce.all_,
     torch.any: _reduce.any_,
+    **{getattr(torch, name): _pointwise.VERBS[name] for name in _pointwise.FUNCTIONS},
     **{
         function: _apply.like(function)
         for function in (

@@ -36,7 +36,9 @@ def index(td: C, idx: Any) -> C:
     if kind is Tensor and idx.ndim == 1 and size:
         if idx.dtype is torch.bool:
             if idx.shape[0] != size[0]:
-                raise IndexError(f"index: a mask must have the {size[0]} items of the batch, got {idx.shape[0]}")
+                raise IndexError(
+                    f"index: a mask must have the {size[0]} items of the batch, got {idx.shape[0]}"
+                )
             idx = idx.nonzero().squeeze(1)
             return map_batch(td, lambda v: v.index_select(0, idx), Size((idx.shape[0], *size[1:])), _keep)
         return map_batch(td, itemgetter(idx), Size((idx.shape[0], *size[1:])), _keep)
@@ -75,9 +77,16 @@ def _part(part: Any) -> Any:
     if isinstance(part, np.integer):
         return int(part)
     if isinstance(part, range):
-        return torch.arange(part.start, part.stop, part.step) if len(part) else torch.zeros(0, dtype=torch.int64)
+        return (
+            torch.arange(part.start, part.stop, part.step) if len(part) else torch.zeros(0, dtype=torch.int64)
+        )
     if isinstance(part, list | np.ndarray | np.bool_):
-        tensor = torch.as_tensor(part)
+        try:
+            tensor = torch.as_tensor(part)
+        except (TypeError, ValueError) as error:
+            raise TypeError(
+                f"an index that is a list or array must hold ints or bools, got {part!r}"
+            ) from error
         return tensor.long() if tensor.numel() == 0 and tensor.dtype is not torch.bool else tensor
     raise TypeError(
         "an index is made of ints, slices, None, ..., masks and integer tensors, arrays, lists or ranges, "
@@ -119,9 +128,12 @@ def _indexed_names(names: list[str | None], parts: tuple[Any, ...]) -> list[str 
         elif isinstance(part, Tensor | bool) and not (isinstance(part, Tensor) and _is_scalar(part)):
             dims = _result_dims(part)
             if gathered is None:
-                place, gathered = len(out), [names[at] if at < len(names) and dims == 1 else None] + [None] * (dims - 1)
+                place, gathered = (
+                    len(out),
+                    [names[at] if at < len(names) and dims == 1 else None] + [None] * (dims - 1),
+                )
             else:
-                apart = apart or place + 0 != len(out)
+                apart = apart or place != len(out)
                 gathered = [None] * max(len(gathered), dims)
         at += _consumed(part)
     if gathered is not None:
@@ -144,7 +156,7 @@ def set_index(td: Container, idx: Any, value: Any) -> None:
     """Write ``value`` into the items at ``idx`` of every entry, in place.
 
     Args:
-        td: what is written into; it may be locked, unless ``value`` brings new entries.
+        td: what is written into; it may be locked, unless ``value`` brings new entries or non-tensor values.
         idx: see :func:`index`.
         value: a collection or mapping with entries of the indexed size (an entry that ``td`` lacks is made, zero
             elsewhere), or a number or tensor that is written into every entry.
@@ -171,7 +183,7 @@ def _write_entries(td: Container, idx: Any, source: Any) -> None:
             else:
                 set_index(old, idx, value)
         elif isinstance(old, NonTensorLeaf):
-            td._set1(key, old._with(idx, value))
+            put(td, key, old._with(idx, value), "td[index] = ...")
         else:
             _make(td, key, idx, value)
 
@@ -189,4 +201,3 @@ def _make(td: Container, key: str, idx: Any, value: Any) -> None:
         raise KeyError(
             f"td[index] = ...: there is no entry {key!r} to write the {type(value).__name__} into; set it as a whole first"
         )
-

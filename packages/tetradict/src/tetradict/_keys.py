@@ -6,7 +6,6 @@ from typing import Any, TypeVar
 from torch import Tensor
 
 from tetradict._entries import (
-    MISSING,
     child,
     delete,
     entries_of,
@@ -95,12 +94,14 @@ def values(
     """Entries; see :func:`items`."""
     if not (include_nested or leaves_only or sort):
         return td._entries().values()
+    if include_nested and leaves_only and is_leaf is None and not sort:
+        return td._leaves()
     return [value for _, value in items(td, include_nested, leaves_only, is_leaf, sort=sort)]
 
 
 def is_empty(td: Container) -> bool:
     """Whether the tree holds no leaf at all."""
-    return not any(True for _ in walk(td, leaves_only=False) if not isinstance(_[1], Container))
+    return all(isinstance(value, Container) and is_empty(value) for value in td._entries().values())
 
 
 # --- some of the entries
@@ -119,17 +120,18 @@ def select(td: C, *keys: NestedKey, inplace: bool = False, strict: bool = True) 
     parts: dict[str, list[NestedKey]] = {}
     entries = td._entries()
     for key in keys:
-        path = path_of(key)
-        value = entries.get(path[0], MISSING)
-        if value is MISSING or (len(path) > 1 and not isinstance(value, Container)):
+        name, rest = (key, ()) if type(key) is str else _halves(key)
+        value = entries.get(name)
+        if value is None or (rest and not isinstance(value, Container)):
             if strict:
                 missing(td, key)
-            continue
-        if len(path) == 1:
-            out[path[0]] = value
+        elif not rest:
+            out[name] = value
+        elif name in parts:
+            parts[name].append(rest)
         else:
-            out.setdefault(path[0], None)
-            parts.setdefault(path[0], []).append(path[1:])
+            out.setdefault(name)
+            parts[name] = [rest]
     for name, below in parts.items():
         if out[name] is None:
             out[name] = select(entries[name], *below, inplace=inplace, strict=strict)
@@ -140,30 +142,40 @@ def select(td: C, *keys: NestedKey, inplace: bool = False, strict: bool = True) 
     return td
 
 
+def _halves(key: NestedKey) -> tuple[str, tuple[str, ...]]:
+    """The first name of a key, and the others."""
+    path = path_of(key)
+    return path[0], path[1:]
+
+
 def exclude(td: C, *keys: NestedKey, inplace: bool = False) -> C:
     """The collection without these entries (keys that are not there are passed over); the others are shared."""
-    gone: set[str] = set()
+    gone = {key for key in keys if type(key) is str}
     parts: dict[str, list[NestedKey]] = {}
-    for key in keys:
-        path = path_of(key)
-        if len(path) == 1:
-            gone.add(path[0])
-        else:
-            parts.setdefault(path[0], []).append(path[1:])
+    if len(gone) < len(keys):
+        for key in keys:
+            name, rest = _halves(key)
+            if rest:
+                parts.setdefault(name, []).append(rest)
+            else:
+                gone.add(name)
     entries = td._entries()
-    if inplace:
-        for name in gone & entries.keys():
-            delete(td, name, "exclude")
     out = {name: value for name, value in entries.items() if name not in gone}
     for name, below in parts.items():
         if isinstance(out.get(name), Container):
             out[name] = exclude(out[name], *below, inplace=inplace)
-    return td if inplace else td._like(out, td.batch_size, td._names)
+    if not inplace:
+        return td._like(out, td.batch_size, td._names)
+    for name in gone & entries.keys():
+        delete(td, name, "exclude")
+    return td
 
 
 def empty(td: C, recurse: bool = False, *, batch_size: Sequence[int] | None = None) -> C:
     """The collection without its entries; with ``recurse``, with its nested collections, emptied too."""
-    nodes = {k: empty(v, True) for k, v in td._entries().items() if isinstance(v, Container)} if recurse else {}
+    nodes = (
+        {k: empty(v, True) for k, v in td._entries().items() if isinstance(v, Container)} if recurse else {}
+    )
     out = td._like(nodes, td.batch_size, td._names)
     if batch_size is not None:
         out._put_meta(type(td.batch_size)(batch_size), td.device, None)
@@ -275,7 +287,7 @@ def update(
     """
     wanted = None if keys_to_update is None else [path_of(key) for key in _listed(keys_to_update)]
     for source in (input_dict_or_td, kwargs):
-        if source:
+        if source is not None:
             _update(td, source, clone, inplace, wanted)
     return td
 
@@ -284,8 +296,13 @@ def _listed(keys: Any) -> Iterable[NestedKey]:
     return [keys] if isinstance(keys, str) else keys
 
 
-def _update(td: Container, source: Any, clone: bool, inplace: bool, wanted: list[tuple[str, ...]] | None) -> None:
+def _update(
+    td: Container, source: Any, clone: bool, inplace: bool, wanted: list[tuple[str, ...]] | None
+) -> None:
     for key, value in entries_of(source).items():
+        if type(key) is str and isinstance(value, Tensor) and wanted is None and not inplace:
+            put(td, key, value.clone() if clone else value, "update")
+            continue
         path = path_of(key)
         below = None
         if wanted is not None:
@@ -316,7 +333,9 @@ def _copied(value: Any) -> Any:
     return value
 
 
-def update_(td: C, input_dict_or_td: Any = None, *, keys_to_update: Sequence[NestedKey] | None = None, **kwargs: Any) -> C:
+def update_(
+    td: C, input_dict_or_td: Any = None, *, keys_to_update: Sequence[NestedKey] | None = None, **kwargs: Any
+) -> C:
     """Write the entries of another collection or mapping into the present ones, in place.
 
     Raises:
@@ -324,7 +343,7 @@ def update_(td: C, input_dict_or_td: Any = None, *, keys_to_update: Sequence[Nes
     """
     wanted = None if keys_to_update is None else {unravel_key(key) for key in _listed(keys_to_update)}
     for source in (input_dict_or_td, kwargs):
-        for key, value in entries_of(source or {}).items():
+        for key, value in entries_of({} if source is None else source).items():
             if wanted is None or unravel_key(key) in wanted:
                 set_(td, key, value)
     return td

@@ -25,7 +25,9 @@ class NonTensorLeaf:
         """The leaf after a verb on the batch dimensions that takes a tensor to a tensor."""
         raise TypeError(f"{type(self).__name__} is no complete leaf: it lacks _map")
 
-    def _cut(self, verb: Callable[[Tensor], Sequence[Tensor]], sizes: Sequence[Size]) -> list["NonTensorLeaf"]:
+    def _cut(
+        self, verb: Callable[[Tensor], Sequence[Tensor]], sizes: Sequence[Size]
+    ) -> list["NonTensorLeaf"]:
         """The leaves after a verb that takes a tensor to several, of these batch sizes."""
         raise TypeError(f"{type(self).__name__} is no complete leaf: it lacks _cut")
 
@@ -36,7 +38,11 @@ class NonTensorLeaf:
     def _with(self, idx: Any, value: Any) -> "NonTensorLeaf":
         """The leaf with ``value``, or the values of another leaf, for the items at ``idx``."""
         other = value if isinstance(value, NonTensorLeaf) else NonTensorData(value)
-        if isinstance(self, NonTensorData) and isinstance(other, NonTensorData) and _same(self.data, other.data):
+        if (
+            isinstance(self, NonTensorData)
+            and isinstance(other, NonTensorData)
+            and _same(self.data, other.data)
+        ):
             return self
         mine, theirs = self._rows(), other._rows()
         index = mine._index.clone()
@@ -181,21 +187,38 @@ class NonTensorStack(NonTensorLeaf):
 
 
 def join(
-    leaves: Sequence[NonTensorLeaf], verb: Callable[[list[Tensor], int], Tensor], dim: int, batch_size: Size
+    leaves: Sequence[NonTensorLeaf], verb: Callable[..., Tensor], dim: int, batch_size: Size
 ) -> NonTensorLeaf:
     """Stack or concatenate leaves: one value when all hold the same one, else one value an item."""
     first = leaves[0]
-    if isinstance(first, NonTensorData) and all(
-        isinstance(leaf, NonTensorData) and _same(leaf.data, first.data) for leaf in leaves
-    ):
-        return type(first)(first.data, batch_size)
-    values: list[Any] = []
+    if all([isinstance(leaf, NonTensorData) for leaf in leaves]):
+        values = [leaf.data for leaf in leaves]
+        if all([_same(value, first.data) for value in values]):
+            return type(first)(first.data, batch_size)
+        index = torch.arange(len(values))
+        if verb is torch.cat:
+            index = index.repeat_interleave(torch.tensor([leaf.batch_size[dim] for leaf in leaves]))
+        index = index.view(*[-1 if at == dim else 1 for at in range(len(batch_size))])
+        return NonTensorStack._of(values, index.expand(batch_size))
+    values = []
     parts = []
     for leaf in leaves:
         rows = leaf._rows()
         parts.append(rows._index + len(values))
         values += rows._values
     return NonTensorStack._of(values, verb(parts, dim))
+
+
+def equal(left: NonTensorLeaf, right: Any, batch_size: Size) -> Tensor:
+    """For each item of the batch, whether two leaves hold the same value."""
+    if not isinstance(right, NonTensorLeaf) or left.batch_size != right.batch_size:
+        return torch.zeros(batch_size, dtype=torch.bool)
+    if isinstance(left, NonTensorData) and isinstance(right, NonTensorData):
+        return torch.full(left.batch_size, _same(left.data, right.data), dtype=torch.bool)
+    mine, theirs = left._rows(), right._rows()
+    pairs = zip(mine._index.flatten().tolist(), theirs._index.flatten().tolist(), strict=True)
+    same = [_same(mine._values[i], theirs._values[j]) for i, j in pairs]
+    return torch.tensor(same, dtype=torch.bool).view(left.batch_size)
 
 
 def _nest(flat: list[Any], size: Sequence[int]) -> Any:

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from tetradict._entries import missing
-from tetradict._nontensor import NonTensorLeaf
+from tetradict._nontensor import NonTensorLeaf, equal
 from tetradict._protocol import Container
 from tetradict._torch_compat import foreach
 
@@ -38,13 +38,12 @@ def paired(td: Container, other: Container) -> list[Tensor]:
     return out
 
 
-def wide(td: Container, leaves: list[Tensor], other: Tensor) -> list[Tensor]:
-    """``other``, which has batch dimensions alone, in a form that goes with each leaf."""
-    size = td.batch_size
+def wide(td: Container, leaf: Tensor, other: Tensor) -> Tensor:
+    """``other``, which goes with the batch dimensions of ``td``, in a form that goes with ``leaf``."""
     if other.ndim == 0:
-        return [other] * len(leaves)
-    other = other.expand(size)
-    return [other.reshape(other.shape + (1,) * (leaf.ndim - other.ndim)) for leaf in leaves]
+        return other
+    other = other.expand(td.batch_size)
+    return other.reshape(other.shape + (1,) * (leaf.ndim - other.ndim))
 
 
 def operand(td: Container, leaves: list[Tensor], other: Any) -> Any:
@@ -52,8 +51,12 @@ def operand(td: Container, leaves: list[Tensor], other: Any) -> Any:
     if isinstance(other, Container):
         return paired(td, other)
     if isinstance(other, Tensor):
-        return wide(td, leaves, other)
-    return other
+        return [wide(td, leaf, other) for leaf in leaves]
+    if isinstance(other, int | float | complex):
+        return other
+    raise TypeError(
+        f"arithmetic on a collection takes a number, a tensor or a collection, got {type(other).__name__}"
+    )
 
 
 def _binary(name: str) -> Callable[..., Any]:
@@ -65,7 +68,11 @@ def _binary(name: str) -> Callable[..., Any]:
             return td._rebuild(iter(()))
         return td._rebuild(iter(each(leaves, operand(td, leaves, other))))
 
-    return _named(verb, name, f"``{name}`` of each tensor and ``other``: a number, a batch-shaped tensor or a collection.")
+    return _named(
+        verb,
+        name,
+        f"``{name}`` of each tensor and ``other``: a number, a batch-shaped tensor or a collection.",
+    )
 
 
 def _binary_(name: str) -> Callable[..., Any]:
@@ -112,7 +119,11 @@ def _plain(name: str, function: Callable[..., Tensor]) -> Callable[..., Any]:
             right = [right] * len(leaves)
         return td._rebuild(map(function, leaves, right))
 
-    return _named(verb, name, f"``{name}`` of each tensor and ``other``: a number, a batch-shaped tensor or a collection.")
+    return _named(
+        verb,
+        name,
+        f"``{name}`` of each tensor and ``other``: a number, a batch-shaped tensor or a collection.",
+    )
 
 
 def _named(verb: Callable[..., Any], name: str, doc: str) -> Callable[..., Any]:
@@ -135,18 +146,17 @@ def _swapped(name: str, function: Callable[[Any, Any], Any]) -> Callable[..., An
 
 
 def _compare(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
-    """A comparison: a collection of bools, with one for each item of the batch for a non-tensor value."""
+    """A comparison: a collection of bools."""
 
     def verb(td: Any, other: Any) -> Any:
-        if not isinstance(other, Container | Tensor | int | float | bool | complex):
+        if not isinstance(other, Container | Tensor | int | float | complex):
             return NotImplemented
         return _compared(td, other, function)
 
-    return _named(verb, name, f"``{name}`` of each tensor and ``other``, as a collection of bools.")
+    return _named(verb, name, f"``{name}`` of each entry and ``other``, as a collection of bools.")
 
 
 def _compared(td: Any, other: Any, function: Callable[..., Any]) -> Any:
-    size = td.batch_size
     theirs = other._entries() if isinstance(other, Container) else None
     if theirs is not None and theirs.keys() != td._keys():
         odd = sorted(theirs.keys() ^ td._keys())
@@ -156,22 +166,53 @@ def _compared(td: Any, other: Any, function: Callable[..., Any]) -> Any:
         beside = other if theirs is None else theirs[key]
         if isinstance(value, Container):
             out[key] = _compared(value, beside, function)
-        elif isinstance(value, NonTensorLeaf):
-            if theirs is not None:
-                out[key] = torch.full(size, bool(function(value, beside)), dtype=torch.bool, device=td.device)
-        elif isinstance(beside, Tensor) and theirs is None:
-            out[key] = function(value, wide(td, [value], beside)[0])
+        elif not isinstance(value, Tensor):
+            if theirs is not None and function in {operator.eq, operator.ne}:
+                same = equal(value, beside, td.batch_size).to(td.device)
+                out[key] = same if function is operator.eq else ~same
         else:
-            out[key] = function(value, beside)
-    return td._like(out, size, td._names)
+            out[key] = function(
+                value, wide(td, value, beside) if theirs is None and isinstance(beside, Tensor) else beside
+            )
+    return td._like(out, td.batch_size, td._names)
 
 
 BINARY = ("add", "sub", "mul", "div", "pow", "maximum", "minimum", "clamp_max", "clamp_min")
 UNARY = (
-    *("abs", "acos", "asin", "atan", "ceil", "cos", "cosh", "erf", "erfc", "exp", "expm1", "floor", "frac", "lgamma"),
-    *("log", "log10", "log1p", "log2", "neg", "reciprocal", "round", "rsqrt", "sigmoid", "sign", "sin", "sinh"),
+    *(
+        "abs",
+        "acos",
+        "asin",
+        "atan",
+        "ceil",
+        "cos",
+        "cosh",
+        "erf",
+        "erfc",
+        "exp",
+        "expm1",
+        "floor",
+        "frac",
+        "lgamma",
+    ),
+    *(
+        "log",
+        "log10",
+        "log1p",
+        "log2",
+        "neg",
+        "reciprocal",
+        "round",
+        "rsqrt",
+        "sigmoid",
+        "sign",
+        "sin",
+        "sinh",
+    ),
     *("sqrt", "tan", "tanh", "trunc"),
 )
+FUNCTIONS = tuple(name for name in BINARY + UNARY if hasattr(torch, name))
+"""Those that torch has under the same name."""
 OPERATORS = {"add": "add", "sub": "sub", "mul": "mul", "truediv": "div", "pow": "pow"}
 PLAIN = {
     "__and__": torch.bitwise_and,
@@ -180,7 +221,14 @@ PLAIN = {
     "__floordiv__": torch.floor_divide,
     "__mod__": torch.remainder,
 }
-COMPARE = {"eq": operator.eq, "ne": operator.ne, "lt": operator.lt, "le": operator.le, "gt": operator.gt, "ge": operator.ge}
+COMPARE = {
+    "eq": operator.eq,
+    "ne": operator.ne,
+    "lt": operator.lt,
+    "le": operator.le,
+    "gt": operator.gt,
+    "ge": operator.ge,
+}
 
 
 def _table() -> dict[str, Callable[..., Any]]:

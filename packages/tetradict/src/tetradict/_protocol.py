@@ -4,7 +4,7 @@ A verb is written once against this protocol, in the module of its subject. A ne
 protocol and never the verbs.
 """
 
-from collections.abc import Iterator, KeysView, Mapping
+from collections.abc import Iterable, Iterator, KeysView, Mapping, Sequence
 from typing import Any, Self, TypeAlias
 
 import torch
@@ -65,6 +65,12 @@ class Container:
         """The entries of this level, to read and never to write."""
         return {key: self._get1(key) for key in self._keys()}
 
+    def _like_rows(
+        self, rows: Iterable[dict[str, Any]], sizes: Sequence[Size], names: list[str | None] | None
+    ) -> list[Self]:
+        """One container for each of ``rows``; see ``_like``."""
+        return [self._like(row, size, names) for row, size in zip(rows, sizes, strict=True)]
+
     def _leaves(self) -> list[Tensor]:
         """All tensors of the tree, depth first."""
         out: list[Tensor] = []
@@ -101,5 +107,7 @@ def real_device(device: torch.device | str | int | None) -> torch.device | None:
 def real_dim(dim: int, ndim: int, verb: str) -> int:
     """``dim`` counted from the front, checked against ``ndim`` dimensions."""
     if not -ndim <= dim < ndim:
-        raise IndexError(f"{verb}: dim must be in [{-ndim}, {ndim - 1}] for {ndim} batch dimensions, got {dim}")
+        raise IndexError(
+            f"{verb}: dim must be in [{-ndim}, {ndim - 1}] for {ndim} batch dimensions, got {dim}"
+        )
     return dim % ndim

@@ -17,20 +17,27 @@ def map_batch(
 ) -> C:
     """Apply ``verb``, which takes the batch dimensions of ``td`` to ``batch_size``, to every entry of the tree.
 
-    ``rename`` does the same to the names of the dimensions; without it they are lost.
+    ``rename`` does the same to the names of those dimensions; without it they are lost.
     """
-    dims = len(td.batch_size)
+    return _map(td, verb, len(td.batch_size), batch_size, rename)
+
+
+def _map(
+    td: C, verb: Callable[[Tensor], Tensor], dims: int, new: Size, rename: Callable[[Names], Names] | None
+) -> C:
+    old, names = td.batch_size, td._names
+    size = new if len(old) == dims else Size((*new, *old[dims:]))
     out: dict[str, Any] = {}
     for key, value in td._entries().items():
         if isinstance(value, Tensor):
             out[key] = verb(value)
         elif isinstance(value, Container):
-            extra = value.batch_size[dims:]
-            out[key] = map_batch(value, verb, Size((*batch_size, *extra)) if extra else batch_size, rename)
+            out[key] = _map(value, verb, dims, new, rename)
         else:
-            out[key] = value._map(verb, batch_size)
-    names = td._names
-    return td._like(out, batch_size, None if names is None or rename is None else rename(names))
+            out[key] = value._map(verb, size)
+    if names is not None:
+        names = [*(rename(names[:dims]) if rename else [None] * len(new)), *names[dims:]]
+    return td._like(out, size, names)
 
 
 def sizes_of(sizes: tuple[Any, ...]) -> tuple[int, ...]:
@@ -69,9 +76,8 @@ def _reform(td: C, sizes: tuple[int, ...], verb: Callable[..., Tensor], name: st
     old = td.batch_size
     dims = len(old)
     new = solve(sizes, old.numel(), name)
-    return map_batch(
-        td, lambda v: verb(v, new + v.shape[dims:]), new, lambda names: names if new == old else [None] * len(new)
-    )
+    rename = list if new == old else None
+    return map_batch(td, lambda v: verb(v, new + v.shape[dims:]), new, rename)
 
 
 def flatten(td: C, start_dim: int = 0, end_dim: int = -1) -> C:
@@ -158,12 +164,15 @@ def expand(td: C, *shape: int | Sequence[int]) -> C:
     lead = len(sizes) - len(old)
     if lead < 0:
         raise RuntimeError(f"expand: {sizes} has fewer dimensions than the batch size {tuple(old)}")
-    new = Size([old[i - lead] if size == -1 and i >= lead else size for i, size in enumerate(sizes)])
-    for have, want in zip(old, new[lead:], strict=True):
-        if have not in {1, want}:
-            raise RuntimeError(f"expand: cannot expand the batch size {tuple(old)} to {tuple(new)}")
+    full = [old[i - lead] if size == -1 and i >= lead else size for i, size in enumerate(sizes)]
+    for have, want in zip((*[1] * lead, *old), full, strict=True):
+        if have not in {1, want} or want < 0:
+            raise RuntimeError(f"expand: cannot expand the batch size {tuple(old)} to {sizes}")
+    new = Size(full)
     dims = len(old)
-    return map_batch(td, lambda v: v.expand(new + v.shape[dims:]), new, lambda names: [*[None] * lead, *names])
+    return map_batch(
+        td, lambda v: v.expand(new + v.shape[dims:]), new, lambda names: [*[None] * lead, *names]
+    )
 
 
 def contiguous(td: C) -> C:
@@ -215,7 +224,7 @@ def chunk(td: C, chunks: int, dim: int = 0) -> tuple[C, ...]:
     if chunks <= 0:
         raise ValueError(f"chunk: chunks must be positive, got {chunks}")
     total = td.batch_size[real_dim(dim, len(td.batch_size), "chunk")]
-    return split(td, max(1, -(-total // chunks)), dim)
+    return split(td, -(-total // chunks) if total else [0] * chunks, dim)
 
 
 def cut(
@@ -225,26 +234,32 @@ def cut(
     rename: Callable[[Names], Names],
 ) -> list[C]:
     """Apply ``verb``, which takes a tensor to several of these batch sizes, and turn the columns into rows."""
-    dims = len(td.batch_size)
-    keys = list(td._keys())
+    return _cut(td, verb, len(td.batch_size), batch_sizes, rename)
+
+
+def _cut(
+    td: C,
+    verb: Callable[[Tensor], Sequence[Tensor]],
+    dims: int,
+    new: Sequence[Size],
+    rename: Callable[[Names], Names],
+) -> list[C]:
+    old, names = td.batch_size, td._names
+    sizes = new if len(old) == dims else [Size((*size, *old[dims:])) for size in new]
+    keys: list[str] = []
     columns: list[Sequence[Any]] = []
-    for value in td._entries().values():
+    for key, value in td._entries().items():
+        keys.append(key)
         if isinstance(value, Tensor):
             columns.append(verb(value))
         elif isinstance(value, Container):
-            extra = value.batch_size[dims:]
-            columns.append(
-                cut(value, verb, [size + extra for size in batch_sizes] if extra else batch_sizes, rename)
-            )
+            columns.append(_cut(value, verb, dims, new, rename))
         else:
-            columns.append(value._cut(verb, batch_sizes))
-    names = None if td._names is None else rename(td._names)
+            columns.append(value._cut(verb, sizes))
+    names = None if names is None else [*rename(names[:dims]), *names[dims:]]
     if not keys:
-        return [td._like({}, size, names) for size in batch_sizes]
-    return [
-        td._like(dict(zip(keys, row, strict=True)), size, names)
-        for row, size in zip(zip(*columns, strict=True), batch_sizes, strict=True)
-    ]
+        return td._like_rows([{} for _ in sizes], sizes, names)
+    return td._like_rows([dict(zip(keys, row)) for row in zip(*columns, strict=True)], sizes, names)  # noqa: B905  (speed)
 
 
 def gather(td: C, dim: int, index: Tensor) -> C:
@@ -261,7 +276,9 @@ def gather(td: C, dim: int, index: Tensor) -> C:
     dims = len(td.batch_size)
     dim = real_dim(dim, dims, "gather")
     if index.ndim != dims:
-        raise RuntimeError(f"gather: index must have the {dims} batch dimensions, got shape {tuple(index.shape)}")
+        raise RuntimeError(
+            f"gather: index must have the {dims} batch dimensions, got shape {tuple(index.shape)}"
+        )
 
     def pick(value: Tensor) -> Tensor:
         extra = value.shape[dims:]

@@ -1,12 +1,13 @@
 """Joining collections of the same entries: along a new dimension, or along one they have."""
 
-from collections.abc import Sequence
-from typing import Any, TypeVar
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NoReturn, TypeVar
 
 import torch
 from torch import Size, Tensor
 
-from tetradict._nontensor import NonTensorLeaf, join
+from tetradict._entries import put
+from tetradict._nontensor import join
 from tetradict._protocol import Container, real_dim
 
 C = TypeVar("C", bound=Container)
@@ -23,25 +24,24 @@ def stack(input: Sequence[C], dim: int = 0, *, out: C | None = None) -> C:
     Raises:
         RuntimeError: keys, shapes or batch sizes differ; the message names the entry.
     """
-    first = _first(input, "stack")
-    size = first.batch_size
+    size = _first(input, "stack").batch_size
     for other in input:
         if other.batch_size != size:
             raise RuntimeError(
                 f"stack: expected one batch size, got {tuple(size)} and {tuple(other.batch_size)}"
             )
     dim = real_dim(dim, len(size) + 1, "stack")
-    if out is not None:
-        return _stack_into(input, dim, out)
-    return _stack(input, dim, len(input))
+    if out is None:
+        return _stack(input, dim)
+    return _into(out, input, torch.stack, dim, Size((*size[:dim], len(input), *size[dim:])), "stack")
 
 
-def _stack(items: Sequence[C], dim: int, count: int) -> C:
+def _stack(items: Sequence[C], dim: int) -> C:
     first = items[0]
     size, names = first.batch_size, first._names
-    entries = _columns(items, torch.stack, dim, lambda column: _stack(column, dim, count), "stack")
-    names = None if names is None else [*names[:dim], None, *names[dim:]]
-    return first._like(entries, Size((*size[:dim], count, *size[dim:])), names)
+    new = Size((*size[:dim], len(items), *size[dim:]))
+    entries = _columns(items, torch.stack, dim, _stack, new)
+    return first._like(entries, new, None if names is None else [*names[:dim], None, *names[dim:]])
 
 
 def cat(input: Sequence[C], dim: int = 0, *, out: C | None = None) -> C:
@@ -55,29 +55,26 @@ def cat(input: Sequence[C], dim: int = 0, *, out: C | None = None) -> C:
     Raises:
         RuntimeError: keys, shapes or batch sizes do not go together; the message names the entry.
     """
-    first = _first(input, "cat")
-    dim = real_dim(dim, len(first.batch_size), "cat")
+    size = _first(input, "cat").batch_size
+    dim = real_dim(dim, len(size), "cat")
+    total = 0
     for other in input:
-        size = other.batch_size
-        if len(size) != len(first.batch_size) or (
-            size[:dim] + size[dim + 1 :] != first.batch_size[:dim] + first.batch_size[dim + 1 :]
-        ):
+        theirs = other.batch_size
+        if theirs != size and (theirs[:dim] != size[:dim] or theirs[dim + 1 :] != size[dim + 1 :]):
             raise RuntimeError(
-                f"cat: batch sizes may differ along dim {dim} alone, got {tuple(first.batch_size)} and {tuple(size)}"
+                f"cat: batch sizes may differ along dim {dim} alone, got {tuple(size)} and {tuple(theirs)}"
             )
-    joined = _cat(input, dim)
+        total += theirs[dim]
     if out is None:
-        return joined
-    _copy_into(joined, out, "cat")
-    return out
+        return _cat(input, dim)
+    return _into(out, input, torch.cat, dim, Size((*size[:dim], total, *size[dim + 1 :])), "cat")
 
 
 def _cat(items: Sequence[C], dim: int) -> C:
     first = items[0]
     size = first.batch_size
-    entries = _columns(items, torch.cat, dim, lambda column: _cat(column, dim), "cat")
-    total = sum(item.batch_size[dim] for item in items)
-    return first._like(entries, Size((*size[:dim], total, *size[dim + 1 :])), first._names)
+    new = Size((*size[:dim], sum([item.batch_size[dim] for item in items]), *size[dim + 1 :]))
+    return first._like(_columns(items, torch.cat, dim, _cat, new), new, first._names)
 
 
 def _first(items: Sequence[Any], verb: str) -> Any:
@@ -89,52 +86,77 @@ def _first(items: Sequence[Any], verb: str) -> Any:
     return items[0]
 
 
-def _columns(items: Sequence[Any], verb: Any, dim: int, below: Any, name: str) -> dict[str, Any]:
+def _columns(
+    items: Sequence[Any], verb: Callable[..., Tensor], dim: int, below: Callable[..., Any], size: Size
+) -> dict[str, Any]:
     """Join each entry over all items: tensors by ``verb``, containers by ``below``."""
     rows = [item._entries() for item in items]
     head = rows[0]
-    keys = head.keys()
-    for row in rows:
-        if row.keys() != keys:
-            raise RuntimeError(
-                f"{name}: all collections must have the same entries; only some have {sorted(row.keys() ^ keys)}"
-            )
+    count = len(head)
     out: dict[str, Any] = {}
-    for key, value in head.items():
-        column = [row[key] for row in rows]
-        try:
+    key = ""
+    try:
+        for key, value in head.items():
+            column = [row[key] for row in rows]
             if isinstance(value, Tensor):
                 out[key] = verb(column, dim)
             elif isinstance(value, Container):
-                out[key] = below(column)
+                out[key] = below(column, dim)
             else:
-                out[key] = join(column, verb, dim, _joined_size(column, dim, name))
-        except (AttributeError, RuntimeError, TypeError) as error:
-            raise RuntimeError(f"{name}: entry {key!r}: {error}") from error
+                out[key] = join(column, verb, dim, size)
+    except KeyError:
+        _refuse_keys(rows, verb)
+    except (AttributeError, RuntimeError, TypeError) as error:
+        raise RuntimeError(f"{verb.__name__}: entry {key!r}: {error}") from error
+    for row in rows:
+        if len(row) != count:
+            _refuse_keys(rows, verb)
     return out
 
 
-def _joined_size(column: Sequence[NonTensorLeaf], dim: int, name: str) -> Size:
-    size = column[0].batch_size
-    if name == "stack":
-        return Size((*size[:dim], len(column), *size[dim:]))
-    return Size((*size[:dim], sum(leaf.batch_size[dim] for leaf in column), *size[dim + 1 :]))
+def _refuse_keys(rows: Sequence[Mapping[str, Any]], verb: Callable[..., Tensor]) -> NoReturn:
+    every = set(rows[0]).intersection(*rows)
+    odd = sorted(set().union(*rows) - every)
+    raise RuntimeError(f"{verb.__name__}: all collections must have the same entries; only some have {odd}")
 
 
-def _stack_into(items: Sequence[C], dim: int, out: C) -> C:
-    rows = [item._entries() for item in items]
-    for key, value in out._entries().items():
+def _into(
+    out: C, items: Sequence[Container], verb: Callable[..., Tensor], dim: int, size: Size, name: str
+) -> C:
+    """Join straight into the tensors of ``out``."""
+    if out.batch_size != size:
+        raise RuntimeError(f"{name}: out must have the batch size {tuple(size)}, got {tuple(out.batch_size)}")
+    _write_columns(out, [item._entries() for item in items], verb, dim)
+    return out
+
+
+def _write_columns(
+    out: Container, rows: Sequence[Mapping[str, Any]], verb: Callable[..., Tensor], dim: int
+) -> None:
+    present = out._entries()
+    if any(row.keys() != present.keys() for row in rows):
+        _refuse_keys([present, *rows], verb)
+    for key, value in present.items():
         column = [row[key] for row in rows]
-        if isinstance(value, Tensor):
-            torch.stack(column, dim, out=value)
-        elif isinstance(value, Container):
-            _stack_into(column, dim, value)
-    return out
+        if isinstance(value, Container):
+            _write_columns(value, [item._entries() for item in column], verb, dim)
+        elif not isinstance(value, Tensor):
+            put(out, key, join(column, verb, dim, value.batch_size), verb.__name__)
+        else:
+            try:
+                _write_column(value, column, verb, dim)
+            except RuntimeError as error:
+                raise RuntimeError(f"{verb.__name__}: entry {key!r}: {error}") from error
 
 
-def _copy_into(source: Container, out: Container, verb: str) -> None:
-    for key, value in out._entries().items():
-        if isinstance(value, Tensor):
-            value.copy_(source._get1(key))
-        elif isinstance(value, Container):
-            _copy_into(source._get1(key), value, verb)
+def _write_column(into: Tensor, column: Sequence[Tensor], verb: Callable[..., Tensor], dim: int) -> None:
+    """Write each part into its place of ``into``, whose shape must be that of the whole already."""
+    places = (
+        into.unbind(dim) if verb is torch.stack else into.split([part.shape[dim] for part in column], dim)
+    )
+    for place, part in zip(places, column, strict=True):
+        if place.shape != part.shape:
+            raise RuntimeError(
+                f"out must be made of parts of shape {tuple(part.shape)}, got {tuple(place.shape)}"
+            )
+        place.copy_(part)

@@ -1,6 +1,6 @@
 """The collection in memory: one plain dict, and faster forms of the verbs that are called most."""
 
-from collections.abc import Iterable, KeysView, Mapping, Sequence
+from collections.abc import Callable, Iterable, KeysView, Mapping, Sequence
 from typing import Any, Self
 
 import torch
@@ -11,7 +11,8 @@ from tetradict._base import TensorDictBase
 from tetradict._nontensor import NonTensorLeaf
 from tetradict._protocol import NestedKey, real_device
 from tetradict._torch_compat import MappingKey, register_pytree_node
-from tetradict.io.folder import COLLECTION, KINDS
+from tetradict.io._layout import COLLECTION
+from tetradict.io._read import KINDS
 
 _new = object.__new__
 
@@ -49,7 +50,9 @@ class TensorDict(TensorDictBase):
         **kwargs: Any,
     ) -> None:
         if type(batch_size) is not Size:
-            batch_size = Size(() if batch_size is None else (batch_size,) if type(batch_size) is int else batch_size)
+            batch_size = Size(
+                () if batch_size is None else (batch_size,) if type(batch_size) is int else batch_size
+            )
         self._bs = batch_size
         self._dev = None if device is None else real_device(device)
         self._names = None
@@ -67,18 +70,23 @@ class TensorDict(TensorDictBase):
     def _fill(self, source: Mapping[NestedKey, Any] | TensorDictBase) -> None:
         entries, size, device = self._d, self._bs, self._dev
         dims = len(size)
+        rows = size[0] if dims == 1 else -1  # one size is compared faster than a slice of the shape
         for key, value in source.items():
             if type(value) is Tensor and type(key) is str and (device is None or value.device == device):
-                if dims and value.shape[:dims] != size:
-                    _entries.misfit(self, key, value.shape)
+                if dims:
+                    shape = value.shape
+                    if shape[:dims] != size if rows < 0 else not shape or shape[0] != rows:
+                        _entries.misfit(self, key, shape)
                 entries[key] = value
+            elif type(value) is dict and type(key) is str:
+                node = self._like({}, size, self._names)
+                node._fill(value)
+                entries[key] = node
             else:
                 _entries.put(self, key, value)
 
     @classmethod
-    def trusted(
-        cls, source: dict[str, Any], batch_size: Size, device: torch.device | None = None
-    ) -> Self:
+    def trusted(cls, source: dict[str, Any], batch_size: Size, device: torch.device | None = None) -> Self:
         """A collection around ``source``, with nothing checked: for code that is right by construction.
 
         Args:
@@ -154,6 +162,21 @@ class TensorDict(TensorDictBase):
         new._lock = None
         return new
 
+    def _like_rows(
+        self, rows: Iterable[dict[str, Any]], sizes: Sequence[Size], names: list[str | None] | None
+    ) -> list[Self]:
+        cls, device = type(self), self._dev
+        out = []
+        for row, size in zip(rows, sizes):  # noqa: B905  (checked where the rows are made)
+            new = _new(cls)
+            new._d = row
+            new._bs = size
+            new._dev = device
+            new._names = names
+            new._lock = None
+            out.append(new)
+        return out
+
     def _put_meta(
         self, batch_size: Size, device: torch.device | None, names: list[str | None] | None
     ) -> None:
@@ -175,7 +198,7 @@ class TensorDict(TensorDictBase):
         """Where every entry lies, or ``None`` for "mixed, not checked"."""
         return self._dev
 
-    # --- faster forms
+    # --- faster forms of what every container has; tests hold them equal to it
 
     def __getitem__(self, key: Any) -> Any:
         if type(key) is str:
@@ -183,41 +206,138 @@ class TensorDict(TensorDictBase):
                 value = self._d[key]
             except KeyError:
                 _entries.missing(self, key)
-            return value._value() if isinstance(value, NonTensorLeaf) else value
+            return value if type(value) is Tensor else _entries.shown(value)
+        if type(key) is tuple and key and type(key[0]) is str:
+            try:
+                value = self
+                for name in key:
+                    value = value._d[name]
+            except (AttributeError, KeyError, TypeError):
+                value = _entries.find(self, key)
+            return value if type(value) is Tensor else _entries.shown(value)
         return super().__getitem__(key)
+
+    def get(self, key: NestedKey, default: Any = None) -> Any:
+        """The entry at ``key`` as it is stored (a non-tensor value in its leaf), or ``default``."""
+        if type(key) is str:
+            return self._d.get(key, default)
+        return _entries.find(self, key, default)
+
+    def __contains__(self, key: NestedKey) -> bool:
+        if type(key) is str:
+            return key in self._d
+        try:
+            node = self
+            for name in key[:-1]:
+                node = node._d[name]
+            return key[-1] in node._d
+        except (AttributeError, KeyError, TypeError):
+            return _entries.contains(self, key)
 
     def __setitem__(self, key: Any, value: Any) -> None:
         if type(key) is str and type(value) is Tensor and self._lock is None and self._dev is None:
             size = self._bs
-            if size and value.shape[: len(size)] != size:
-                _entries.misfit(self, key, value.shape)
+            if size:
+                shape = value.shape
+                if shape[: len(size)] != size if len(size) > 1 else not shape or shape[0] != size[0]:
+                    _entries.misfit(self, key, shape)
             self._d[key] = value
+        elif type(key) is tuple and len(key) > 1 and type(key[-1]) is str:
+            try:
+                node = self
+                for name in key[:-1]:
+                    node = node._d[name]
+            except (AttributeError, KeyError, TypeError):
+                super().__setitem__(key, value)
+            else:
+                node[key[-1]] = value
         else:
             super().__setitem__(key, value)
+
+    def set(self, key: NestedKey, item: Any, inplace: bool = False) -> Self:
+        """Put ``item`` at ``key``; with ``inplace``, write it into the present value if there is one."""
+        if inplace:
+            return super().set(key, item, True)
+        self[key] = item
+        return self
+
+    def update(
+        self, input_dict_or_td: Any = None, clone: bool = False, inplace: bool = False, **kwargs: Any
+    ) -> Self:
+        """Put the entries of another collection or mapping; see :func:`tetradict.TensorDictBase.update`."""
+        plain = input_dict_or_td._d if isinstance(input_dict_or_td, TensorDict) else input_dict_or_td
+        if type(plain) is not dict or clone or inplace or kwargs:
+            return super().update(input_dict_or_td, clone, inplace, **kwargs)
+        for key, value in plain.items():
+            if type(value) is Tensor:
+                self[key] = value
+            else:
+                super().update({key: value})
+        return self
+
+    def apply(self, fn: Callable[..., Any], *others: Any, **options: Any) -> Self | None:
+        """A collection of what ``fn`` gives for each tensor; see :func:`tetradict.TensorDictBase.apply`."""
+        if others or options:
+            return super().apply(fn, *others, **options)
+        entries, size, device = self._d, self._bs, self._dev
+        one = len(size) == 1 and device is None  # one size is compared faster than a slice of the shape
+        rows = size[0] if one else -1
+        out: dict[str, Any] = {}
+        for key, value in entries.items():
+            if isinstance(value, Tensor):
+                result = fn(value)
+                if one and type(result) is Tensor and (shape := result.shape) and shape[0] == rows:
+                    out[key] = result
+                elif result is not None:
+                    out[key] = _entries.coerce(self, key, result)
+            elif not isinstance(value, TensorDictBase):
+                out[key] = value
+            elif (result := value.apply(fn)) is not None:
+                out[key] = result
+        return self._like(out, size, self._names) if out or not entries else None
+
+    def _leaves(self) -> list[Tensor]:
+        out: list[Tensor] = []
+        for value in self._d.values():
+            if type(value) is Tensor:
+                out.append(value)
+            elif isinstance(value, TensorDictBase):
+                out += value._leaves()
+            elif isinstance(value, Tensor):
+                out.append(value)
+        return out
 
     # --- pickle and copy
 
     def __getstate__(self) -> tuple[Any, ...]:
-        return self._d, self._bs, self._dev, self._names, self._lock is not None
+        own = getattr(self, "__dict__", None)  # a subclass may have attributes
+        return self._d, self._bs, self._dev, self._names, self._lock is not None, own
 
     def __setstate__(self, state: tuple[Any, ...]) -> None:
-        self._d, self._bs, self._dev, self._names, locked = state
+        self._d, self._bs, self._dev, self._names, locked, own = state
         self._lock = None
+        if own:
+            self.__dict__.update(own)
         if locked:
             self.lock_()
 
-    # --- pytree
+    # --- pytree: tensors and collections are the children, other values belong to the structure
 
     def _flatten(self) -> tuple[list[Any], tuple[Any, ...]]:
-        return list(self._d.values()), (type(self), tuple(self._d), self._bs, self._dev, self._names)
+        entries = self._d
+        rest = tuple([(key, value) for key, value in entries.items() if isinstance(value, NonTensorLeaf)])
+        keys = [key for key in entries if not isinstance(entries[key], NonTensorLeaf)] if rest else entries
+        context = (type(self), tuple(keys), rest, self._bs, self._dev, self._names)
+        return [entries[key] for key in keys], context
 
     def _flatten_with_keys(self) -> tuple[list[tuple[Any, Any]], tuple[Any, ...]]:
-        return [(MappingKey(key), value) for key, value in self._d.items()], self._flatten()[1]
+        values, context = self._flatten()
+        return [(MappingKey(key), value) for key, value in zip(context[1], values, strict=True)], context
 
     @staticmethod
     def _unflatten(values: Iterable[Any], context: tuple[Any, ...]) -> "TensorDict":
-        kind, keys, size, device, names = context
-        td = kind.trusted(dict(zip(keys, values, strict=True)), size, device)
+        kind, keys, rest, size, device, names = context
+        td = kind.trusted({**dict(zip(keys, values, strict=True)), **dict(rest)}, size, device)
         td._names = names
         return td
 

@@ -39,9 +39,12 @@ class MemoryMappedTensor(Tensor):
     """
 
     _path: str | None
-    _file: tuple[int, int] | None  # device and inode of the file that was mapped: its name may be another's by now
+    _file: (
+        tuple[int, int] | None
+    )  # device and inode of the file that was mapped: its name may be another's by now
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Self:
+        """Not a way to make one."""
         raise TypeError(
             "MemoryMappedTensor is not called; use MemoryMappedTensor.from_tensor(tensor, filename=...), "
             "from_filename(filename, dtype, shape) or empty(shape, dtype=..., filename=...)"
@@ -290,7 +293,9 @@ def _wrap_plain(cls: type[MemoryMappedTensor], tensor: Tensor) -> MemoryMappedTe
     return cls._wrap(tensor.share_memory_(), None)
 
 
-def _wrap_shared(cls: type[MemoryMappedTensor], rebuild: Callable[..., Tensor], args: Any) -> MemoryMappedTensor:
+def _wrap_shared(
+    cls: type[MemoryMappedTensor], rebuild: Callable[..., Tensor], args: Any
+) -> MemoryMappedTensor:
     return cls._wrap(rebuild(*args), None)
 
 
@@ -307,8 +312,29 @@ _VIEWS = frozenset(
     getattr(owner, name)
     for owner in (Tensor, torch)
     for name in (
-        *("__getitem__", "as_strided", "chunk", "detach", "diagonal", "expand", "expand_as", "flatten", "movedim"),
-        *("narrow", "permute", "ravel", "reshape", "select", "split", "squeeze", "swapaxes", "t", "tensor_split"),
+        *(
+            "__getitem__",
+            "as_strided",
+            "chunk",
+            "detach",
+            "diagonal",
+            "expand",
+            "expand_as",
+            "flatten",
+            "movedim",
+        ),
+        *(
+            "narrow",
+            "permute",
+            "ravel",
+            "reshape",
+            "select",
+            "split",
+            "squeeze",
+            "swapaxes",
+            "t",
+            "tensor_split",
+        ),
         *("transpose", "unbind", "unflatten", "unfold", "unsqueeze", "view", "view_as"),
     )
     if hasattr(owner, name)

@@ -12,7 +12,8 @@ from torch import Tensor
 from tetradict._apply import map_leaves, to
 from tetradict._lock import lock_
 from tetradict._protocol import Container, real_device
-from tetradict.io.folder import load_folder, mapped, save_folder
+from tetradict.io._read import load_folder
+from tetradict.io._write import mapped, save_folder
 from tetradict.memmap import MemoryMappedTensor
 
 C = TypeVar("C", bound=Container)
@@ -63,7 +64,12 @@ def memmap(
         if prefix is None:
             return _shared(td)
         save_folder(
-            td, prefix, copy_existing=copy_existing, existsok=existsok, num_threads=num_threads, durable=durable
+            td,
+            prefix,
+            copy_existing=copy_existing,
+            existsok=existsok,
+            num_threads=num_threads,
+            durable=durable,
         )
         return lock_(mapped(td, os.path.realpath(prefix)))
 
@@ -92,9 +98,7 @@ def memmap_(
     durable: bool = False,
 ) -> C:
     """As :func:`memmap`, but ``td`` itself becomes the mapped collection."""
-    new = memmap(
-        td, prefix, copy_existing, num_threads=num_threads, existsok=existsok, durable=durable
-    )
+    new = memmap(td, prefix, copy_existing, num_threads=num_threads, existsok=existsok, durable=durable)
     _become(td, new)
     return lock_(td)
 
@@ -166,10 +170,10 @@ def save(
         ValueError: ``prefix`` ends like a single file (``.safetensors``, ``.td``), which this version does not write.
     """
     if Path(prefix).suffix in SINGLE_FILES:
-        raise ValueError(f"save: {str(prefix)!r} names a single file, which this version does not write; name a folder")
-    return memmap(
-        td, prefix, copy_existing, num_threads=num_threads, existsok=existsok, durable=durable
-    )
+        raise ValueError(
+            f"save: {str(prefix)!r} names a single file, which this version does not write; name a folder"
+        )
+    return memmap(td, prefix, copy_existing, num_threads=num_threads, existsok=existsok, durable=durable)
 
 
 def load(cls: type[C], prefix: str | Path, device: torch.device | str | None = None) -> C:
