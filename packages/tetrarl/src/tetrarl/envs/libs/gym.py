@@ -1,0 +1,5 @@
+"""gymnasium environments."""
+
+from tetrarl.envs._gym import GymEnv, GymWrapper
+
+__all__ = ["GymEnv", "GymWrapper"]

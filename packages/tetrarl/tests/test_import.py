@@ -1,0 +1,45 @@
+"""What an import loads: nothing that the user didn't ask for."""
+
+import subprocess
+import sys
+
+import pytest
+
+HEAVY = {
+    "mujoco",
+    "pygame",
+    "dm_control",
+    "h5py",
+    "minari",
+    "triton",
+    "pandas",
+    "matplotlib",
+    "pyarrow",
+    "imageio",
+}
+
+
+def loaded_by(line: str) -> set[str]:
+    """The modules that ``line`` loads in a fresh interpreter, beyond torch's own."""
+    program = f"import sys, torch; before = set(sys.modules); {line}; print(*(set(sys.modules) - before))"
+    run = subprocess.run(
+        [sys.executable, "-W", "error", "-c", program], capture_output=True, text=True, check=True
+    )
+    return set(run.stdout.split())
+
+
+def roots(modules: set[str]) -> set[str]:
+    return {name.partition(".")[0] for name in modules}
+
+
+@pytest.mark.smoke
+def test_the_library_alone_is_light():
+    extra = loaded_by("import tetrarl")
+    assert roots(extra) <= {"tetrarl"}
+    assert len(extra) <= 2
+
+
+@pytest.mark.smoke
+@pytest.mark.parametrize("module", ["tetrarl.envs", "tetrarl.data", "tetrarl.envs.libs.gym"])
+def test_a_part_loads_no_simulator_and_no_file_format(module):
+    assert not roots(loaded_by(f"import {module}")) & HEAVY
