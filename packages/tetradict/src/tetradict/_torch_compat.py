@@ -18,3 +18,11 @@ def foreach(name: str) -> Callable[..., Any]:
 register_pytree_node = _pytree.register_pytree_node
 MappingKey = _pytree.MappingKey
 without_torch_function = torch._C.DisableTorchFunctionSubclass  # noqa: SLF001  (what torch's own subclasses use)
+
+
+def hook_fsdp_outputs(module: torch.nn.Module, outputs: list[torch.Tensor]) -> None:
+    """Show ``fully_shard`` the outputs of ``module``: it looks for them in dicts, lists and tuples alone.
+
+    Without this the backward pass of a sharded module that returns a collection would leave the gradients unreduced.
+    """
+    module._get_fsdp_state()._register_pre_backward_hook(outputs)  # noqa: SLF001  (FSDP2 has no public way)

@@ -1,6 +1,8 @@
 import pytest
 import torch
-from torch import nn
+from torch import distributed, nn
+from torch.distributed.fsdp import fully_shard
+from torch.distributed.tensor import DTensor
 from torch.testing import assert_close
 
 from tetradict import TensorDict
@@ -147,3 +149,22 @@ def test_it_compiles_in_one_graph(in_keys):
     assert_close(td["n", "y"], module.module(x))
     td["n", "y"].sum().backward()
     assert module.module.weight.grad is not None
+
+
+@pytest.fixture
+def process_group():
+    distributed.init_process_group("gloo", store=distributed.HashStore(), rank=0, world_size=1)
+    yield
+    distributed.destroy_process_group()
+
+
+def test_a_sharded_module_takes_part_in_the_backward_pass(process_group):
+    plain, module = (TensorDictModule(nn.Linear(4, 2), in_keys=["x"], out_keys=[("n", "y")]) for _ in range(2))
+    module.load_state_dict(plain.state_dict())
+    fully_shard(module)
+    x = torch.randn(3, 4)
+    for each in (plain, module):
+        each(data(x=x))["n", "y"].sum().backward()
+    grad = module.module.weight.grad
+    assert isinstance(grad, DTensor)  # as it is after the reduction alone
+    assert_close(grad.full_tensor(), plain.module.weight.grad)

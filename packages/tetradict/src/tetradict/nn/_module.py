@@ -3,10 +3,11 @@
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from torch import nn
+from torch import Tensor, nn
 
 from tetradict._base import TensorDictBase
 from tetradict._protocol import NestedKey
+from tetradict._torch_compat import hook_fsdp_outputs
 from tetradict.nn._dispatch import with_tensors
 from tetradict.nn._keys import DROPPED, as_keys, describe, read
 
@@ -20,6 +21,19 @@ class TensorDictModuleBase(nn.Module):
 
     in_keys: list[NestedKey]
     out_keys: list[NestedKey]
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        if hasattr(cls, "_get_fsdp_state"):  # the class that fully_shard makes of a module's own
+            cls.__call__ = _call_sharded
+
+
+def _call_sharded(self: TensorDictModuleBase, *args: Any, **kwargs: Any) -> Any:
+    """Call a module under ``fully_shard`` and show it the tensors in the result, which it wouldn't look for there."""
+    output = nn.Module.__call__(self, *args, **kwargs)
+    if isinstance(output, TensorDictBase):
+        hook_fsdp_outputs(self, list(output.values(True, True)))
+    return output
 
 
 class TensorDictModule(TensorDictModuleBase):
@@ -88,9 +102,11 @@ class TensorDictModule(TensorDictModuleBase):
 
     def _outputs(self, output: Any) -> Sequence[Any]:
         """What the module returned, one value for each of ``out_keys``."""
-        if isinstance(output, (Mapping, TensorDictBase)):
+        if isinstance(output, Tensor):  # what comes most, and cheaper to tell than a mapping
+            output = (output,)
+        elif isinstance(output, (Mapping, TensorDictBase)):
             return [output[key] if key in output else self._lacks(key, output) for key in self.out_keys]
-        if not isinstance(output, (tuple, list)):
+        elif not isinstance(output, (tuple, list)):
             output = (output,)
         if len(output) != len(self.out_keys):
             raise ValueError(
