@@ -28,7 +28,7 @@ class TensorDictBase(Container):
     The base of every collection, for ``isinstance``; to make one, use :class:`TensorDict`.
     """
 
-    __slots__ = ("_undo",)
+    __slots__ = ("__weakref__", "_undo")
     _undo: str | None
 
     # --- entries

@@ -114,42 +114,27 @@ def indexed_size(td: Container, parts: tuple[Any, ...]) -> Size:
 
 
 def _indexed_names(names: list[str | None], parts: tuple[Any, ...]) -> list[str | None]:
-    """Names after an index: an integer tensor that stands alone keeps the name for its first dimension."""
+    """Names after an index. One tensor or mask of one dimension keeps the name it picks along; what several gather
+    has none, and stands where they stood, or first when slices come between them."""
     out: list[str | None] = []
-    at = 0
     gathered: list[str | None] | None = None
-    place = 0
-    apart = False
+    at = place = 0
     for part in parts:
         if part is None:
             out.append(None)
         elif isinstance(part, slice):
             out.append(names[at])
-        elif isinstance(part, Tensor | bool) and not (isinstance(part, Tensor) and _is_scalar(part)):
-            dims = _result_dims(part)
+        elif isinstance(part, bool) or (isinstance(part, Tensor) and (part.ndim or part.dtype is torch.bool)):
+            dims = 1 if isinstance(part, bool) or part.dtype is torch.bool else part.ndim
             if gathered is None:
-                place, gathered = (
-                    len(out),
-                    [names[at] if at < len(names) and dims == 1 else None] + [None] * (dims - 1),
-                )
+                place = len(out)
+                gathered = [names[at]] if dims == 1 and _consumed(part) == 1 else [None] * dims
             else:
-                apart = apart or place != len(out)
+                place = place if place == len(out) else 0
                 gathered = [None] * max(len(gathered), dims)
         at += _consumed(part)
-    if gathered is not None:
-        place = 0 if apart else place
-        out[place:place] = gathered
+    out[place:place] = gathered or []
     return out + names[at:]
-
-
-def _is_scalar(part: Tensor) -> bool:
-    return part.ndim == 0 and part.dtype is not torch.bool
-
-
-def _result_dims(part: Any) -> int:
-    if isinstance(part, bool) or part.dtype is torch.bool:
-        return 1
-    return part.ndim
 
 
 def set_index(td: Container, idx: Any, value: Any) -> None:

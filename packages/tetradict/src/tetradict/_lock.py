@@ -26,16 +26,19 @@ def is_locked(td: Container) -> bool:
     return td._lock is not None
 
 
+def is_root(td: Container) -> bool:
+    """Whether the collection was locked itself, rather than with a parent."""
+    return td._lock is not None and any(token.root() is td for token in td._lock)
+
+
 def lock_(td: C) -> C:
     """Forbid to add, remove or replace entries here and below; values may still be written in place.
 
     As a context manager it unlocks again at the end of the block, if it was unlocked before.
     """
-    if td._lock is None or not any(token.root() is td for token in td._lock):
-        td._undo = "unlock_" if td._lock is None else None
+    td._undo = "unlock_" if td._lock is None else None
+    if not is_root(td):
         _add(td, Token(td))
-    else:
-        td._undo = None
     return td
 
 

@@ -8,6 +8,7 @@ from torch import Size, Tensor
 
 from tetradict import _entries
 from tetradict._base import TensorDictBase
+from tetradict._lock import is_root
 from tetradict._nontensor import NonTensorLeaf
 from tetradict._protocol import NestedKey, real_device
 from tetradict._torch_compat import MappingKey, register_pytree_node
@@ -38,7 +39,7 @@ class TensorDict(TensorDictBase):
         (torch.Size([3, 1]), torch.Size([]), torch.Size([2, 3]))
     """
 
-    __slots__ = ("__weakref__", "_bs", "_d", "_dev", "_lock", "_names")
+    __slots__ = ("_bs", "_d", "_dev", "_lock", "_names")
 
     def __init__(
         self,
@@ -228,11 +229,14 @@ class TensorDict(TensorDictBase):
             return key in self._d
         try:
             node = self
-            for name in key[:-1]:
+            *path, last = key
+            for name in path:
                 node = node._d[name]
-            return key[-1] in node._d
+            if type(last) is str:
+                return last in node._d
         except (AttributeError, KeyError, TypeError):
-            return _entries.contains(self, key)
+            pass
+        return _entries.contains(self, key)
 
     def __setitem__(self, key: Any, value: Any) -> None:
         if type(key) is str and type(value) is Tensor and self._lock is None and self._dev is None:
@@ -248,16 +252,18 @@ class TensorDict(TensorDictBase):
                 for name in key[:-1]:
                     node = node._d[name]
             except (AttributeError, KeyError, TypeError):
-                super().__setitem__(key, value)
-            else:
+                node = None
+            if isinstance(node, TensorDictBase):
                 node[key[-1]] = value
+            else:
+                super().__setitem__(key, value)
         else:
             super().__setitem__(key, value)
 
     def set(self, key: NestedKey, item: Any, inplace: bool = False) -> Self:
         """Put ``item`` at ``key``; with ``inplace``, write it into the present value if there is one."""
-        if inplace:
-            return super().set(key, item, True)
+        if inplace or not (type(key) is str or (type(key) is tuple and len(key) > 1)):
+            return super().set(key, item, inplace)
         self[key] = item
         return self
 
@@ -311,7 +317,7 @@ class TensorDict(TensorDictBase):
 
     def __getstate__(self) -> tuple[Any, ...]:
         own = getattr(self, "__dict__", None)  # a subclass may have attributes
-        return self._d, self._bs, self._dev, self._names, self._lock is not None, own
+        return self._d, self._bs, self._dev, self._names, is_root(self), own
 
     def __setstate__(self, state: tuple[Any, ...]) -> None:
         self._d, self._bs, self._dev, self._names, locked, own = state
@@ -325,19 +331,20 @@ class TensorDict(TensorDictBase):
 
     def _flatten(self) -> tuple[list[Any], tuple[Any, ...]]:
         entries = self._d
-        rest = tuple([(key, value) for key, value in entries.items() if isinstance(value, NonTensorLeaf)])
-        keys = [key for key in entries if not isinstance(entries[key], NonTensorLeaf)] if rest else entries
-        context = (type(self), tuple(keys), rest, self._bs, self._dev, self._names)
-        return [entries[key] for key in keys], context
+        rest = {key: value for key, value in entries.items() if isinstance(value, NonTensorLeaf)}
+        values = [value for key, value in entries.items() if key not in rest] if rest else list(entries.values())
+        return values, (type(self), tuple(entries), rest, self._bs, self._dev, self._names)
 
     def _flatten_with_keys(self) -> tuple[list[tuple[Any, Any]], tuple[Any, ...]]:
         values, context = self._flatten()
-        return [(MappingKey(key), value) for key, value in zip(context[1], values, strict=True)], context
+        keys = [key for key in self._d if key not in context[2]]
+        return [(MappingKey(key), value) for key, value in zip(keys, values, strict=True)], context
 
     @staticmethod
     def _unflatten(values: Iterable[Any], context: tuple[Any, ...]) -> "TensorDict":
         kind, keys, rest, size, device, names = context
-        td = kind.trusted({**dict(zip(keys, values, strict=True)), **dict(rest)}, size, device)
+        left = iter(values)
+        td = kind.trusted({key: rest[key] if key in rest else next(left) for key in keys}, size, device)
         td._names = names
         return td
 
