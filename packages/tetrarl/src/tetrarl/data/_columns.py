@@ -6,7 +6,7 @@ cost a third of torch's; large ones by torch, which can use several threads.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
 from typing import Any
 
 import numpy as np
@@ -21,24 +21,21 @@ _INT64 = torch.int64
 class Column:
     """One leaf: ``[capacity, *shape]``."""
 
-    __slots__ = ("array", "dtype", "key", "shape", "tensor")
+    __slots__ = ("array", "dtype", "key", "on_host", "shape", "tensor")
 
     def __init__(self, tensor: Tensor, key: tuple[str, ...]) -> None:
         self.tensor = tensor.detach().as_subclass(Tensor)
         self.key = key
         self.shape = tuple(tensor.shape[1:])
         self.dtype = tensor.dtype
-        self.array: np.ndarray | None = None
-        row_bytes = tensor.element_size() * self.shape_size()
-        if tensor.device.type == "cpu" and row_bytes <= _NUMPY_ROW_BYTES and tensor.dtype != torch.bfloat16:
+        self.on_host = tensor.device.type == "cpu"
+        self.array: np.ndarray | None = None  # the same memory, for rows that numpy copies
+        row_bytes = tensor.element_size() * math.prod(self.shape)
+        if self.on_host and row_bytes <= _NUMPY_ROW_BYTES and tensor.dtype != torch.bfloat16:
             self.array = self.tensor.numpy()
 
-    def shape_size(self) -> int:
-        """Elements of one row."""
-        return int(np.prod(self.shape))
-
-    def write(self, rows: slice | int | Tensor, shape: tuple[int, ...], value: Any) -> None:
-        """Write ``value``, of the shape ``shape`` of the rows followed by that of one row."""
+    def check(self, value: Any, shape: tuple[int, ...]) -> None:
+        """Refuse what can't be written into rows of the shape ``shape``."""
         if not isinstance(value, Tensor):
             raise TypeError(
                 f"{self._name()}: a tensor storage holds tensors, got {type(value).__name__}; use ListStorage"
@@ -52,13 +49,18 @@ class Column:
             raise ValueError(
                 f"{self._name()}: the storage holds {self.dtype}, got {value.dtype}; cast it first"
             )
-        if self.array is not None and value.dtype is self.dtype and type(rows) is not Tensor:
-            try:
-                self.array[rows] = value.numpy()
-            except (RuntimeError, TypeError):  # it needs gradients, lies on another device, is a lazy view
-                self.tensor[rows] = value.detach().to(self.tensor.device)
-            return
+
+    def write(self, rows: slice | int | Tensor, value: Tensor) -> None:
+        """Write what was checked."""
         self.tensor[rows] = value.detach().to(self.tensor.device, self.dtype)
+
+    def take(self, index: Tensor) -> Tensor:
+        """Copies of rows, for what numpy doesn't gather: large rows, other devices, bfloat16."""
+        if not self.on_host:
+            return self.tensor.index_select(0, index)
+        return torch.index_select(
+            self.tensor, 0, index, out=_host_empty((len(index), *self.shape), self.dtype)
+        )
 
     def _name(self) -> str:
         return f"storage entry {'/'.join(self.key)!r}" if self.key else "storage"
@@ -76,10 +78,10 @@ class Branch:
             name: compile_columns(value, (*key, name)) for name, value in td.items()
         }
 
-    def write(self, rows: slice | int | Tensor, shape: tuple[int, ...], data: Any) -> None:
-        """Write a collection into rows; see :meth:`Column.write`."""
+    def check(self, data: Any, shape: tuple[int, ...], writes: list[tuple[Column, Tensor]]) -> None:
+        """Add every column with its new value to ``writes``; refuse other entries than those of the first write."""
         children = self.children
-        if not isinstance(data, TensorDictBase | Mapping):
+        if not isinstance(data, TensorDictBase):
             raise TypeError(
                 f"storage: expected a TensorDict with {self._names(children)}, got {type(data).__name__}"
             )
@@ -88,9 +90,18 @@ class Branch:
             self._differ(data)
         for name, value in entries:
             child = children.get(name)
-            if child is None:
+            if type(child) is Column:
+                if (
+                    type(value) is not Tensor
+                    or value.dtype is not child.dtype
+                    or value.shape != (*shape, *child.shape)
+                ):
+                    child.check(value, shape)
+                writes.append((child, value))
+            elif child is None:
                 self._differ(data)
-            child.write(rows, shape, value)
+            else:
+                child.check(value, shape, writes)
 
     def _differ(self, data: Any) -> None:
         found = set(data.keys())
@@ -115,6 +126,35 @@ def compile_columns(data: Any, key: tuple[str, ...] = ()) -> Column | Branch:
     return Column(data, key)
 
 
+def write(node: Column | Branch, rows: slice | int | Tensor, shape: tuple[int, ...], data: Any) -> None:
+    """Write rows, after all of them are found to fit.
+
+    Args:
+        node: of :func:`compile_columns`.
+        rows: one row, rows that follow each other, or an index.
+        shape: that rows have: ``()``, ``(N,)`` or that of the index.
+        data: a collection with the entries of ``node``, or a tensor, of batch size ``[*shape, ...]``.
+    """
+    writes: list[tuple[Column, Tensor]] = []
+    if type(node) is Column:
+        node.check(data, shape)
+        writes.append((node, data))
+    else:
+        node.check(data, shape, writes)
+    if type(rows) is Tensor:
+        for column, value in writes:
+            column.write(rows, value)
+        return
+    for column, value in writes:
+        if column.array is None or value.dtype is not column.dtype:
+            column.write(rows, value)
+            continue
+        try:
+            column.array[rows] = value.numpy()
+        except (RuntimeError, TypeError):  # it needs gradients, lies on another device, is a lazy view
+            column.write(rows, value)
+
+
 def gather(node: Column | Branch, index: Tensor, array: np.ndarray, device: torch.device) -> Any:
     """Copies of rows.
 
@@ -127,7 +167,7 @@ def gather(node: Column | Branch, index: Tensor, array: np.ndarray, device: torc
     if type(node) is Column:
         if node.array is not None:
             return torch.from_numpy(node.array.take(array, 0))
-        return node.tensor.index_select(0, index)
+        return node.take(index)
     out = {}
     for name, child in node.children.items():
         if type(child) is Column and child.array is not None:
@@ -147,4 +187,13 @@ def allocate(data: Any, capacity: int, device: torch.device, key: tuple[str, ...
         entries = {name: allocate(value, capacity, device, (*key, name)) for name, value in data.items()}
         return TensorDict.trusted(entries, Size((capacity, *data.batch_size[1:])), device)
     compile_columns(data, key)
-    return torch.empty((capacity, *data.shape[1:]), dtype=data.dtype, device=device)
+    shape = (capacity, *data.shape[1:])
+    if device.type == "cpu":
+        return _host_empty(shape, data.dtype)
+    return torch.empty(shape, dtype=data.dtype, device=device)
+
+
+def _host_empty(shape: tuple[int, ...], dtype: torch.dtype) -> Tensor:
+    """As ``torch.empty``, in numpy's memory: it asks the system for huge pages, which halves the time to fill it."""
+    size_bytes = math.prod(shape) * dtype.itemsize
+    return torch.from_numpy(np.empty(size_bytes, np.uint8)).view(dtype).view(shape)

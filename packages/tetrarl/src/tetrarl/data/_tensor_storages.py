@@ -13,7 +13,7 @@ import torch
 from tetradict import TensorDict, TensorDictBase
 from torch import Tensor
 
-from tetrarl.data._columns import Branch, Column, allocate, compile_columns, gather
+from tetrarl.data._columns import Branch, Column, allocate, compile_columns, gather, write
 from tetrarl.data._storages import Storage
 
 _CPU = torch.device("cpu")
@@ -56,7 +56,7 @@ class TensorStorage(Storage):
         rows, shape, last = self._rows(cursor)
         if self._columns is None:
             self._adopt(self._room_for(data if shape else data[None]))
-        self._columns.write(rows, shape, data)
+        write(self._columns, rows, shape, data)
         self._len = max(self._len, last + 1)
 
     def get(self, index: int | slice | Sequence[int] | Tensor) -> Any:
@@ -186,6 +186,7 @@ class LazyMemmapStorage(LazyTensorStorage):
     Args:
         max_size: rows it has room for. Files have that size from the start; the disk fills as rows are written.
         scratch_dir: folder for the files, made if needed. Without it, a temporary one that goes with the storage.
+        device: where batches are put; the files are on the host's disk.
         existsok: write over a collection that ``scratch_dir`` already holds.
 
     Raises:
@@ -194,30 +195,38 @@ class LazyMemmapStorage(LazyTensorStorage):
     Example:
         >>> storage = LazyMemmapStorage(10)
         >>> storage.set(0, TensorDict({"x": torch.ones(3)}, []))
-        >>> storage[:]["x"]
+        >>> storage.get(torch.tensor([0]))["x"]
         tensor([[1., 1., 1.]])
     """
 
     def __init__(
-        self, max_size: int, *, scratch_dir: str | Path | None = None, existsok: bool = False
+        self,
+        max_size: int,
+        *,
+        scratch_dir: str | Path | None = None,
+        device: torch.device | str = "cpu",
+        existsok: bool = False,
     ) -> None:
         super().__init__(max_size)
+        self._read_device = torch.device(device)
         self.scratch_dir = None if scratch_dir is None else Path(scratch_dir)
         self._existsok = existsok
+
+    def get(self, index: int | slice | Sequence[int] | Tensor) -> Any:
+        """Rows by position, on the device that batches are put on; see :meth:`TensorStorage.get`."""
+        data = super().get(index)
+        return data if self._read_device.type == "cpu" else data.to(self._read_device)
 
     def _room_for(self, data: Any) -> Any:
         if self.scratch_dir is None:
             self.scratch_dir = Path(tempfile.mkdtemp(prefix="tetrarl-"))
             weakref.finalize(self, shutil.rmtree, self.scratch_dir, ignore_errors=True)
-        elif not self._existsok and (self.scratch_dir / "meta.json").exists():
-            raise FileExistsError(
-                f"LazyMemmapStorage: {self.scratch_dir} already holds a collection; pass existsok=True to write over "
-                "it, or another scratch_dir"
-            )
         if isinstance(data, Tensor):
             raise TypeError("LazyMemmapStorage: keeps TensorDicts; wrap the tensor in one")
         row = allocate(data, 1, self.device)
-        return row.expand(self.max_size, *row.batch_size[1:]).memmap_like(self.scratch_dir)
+        return row.expand(self.max_size, *row.batch_size[1:]).memmap_like(
+            self.scratch_dir, existsok=self._existsok
+        )
 
 
 def _device_of(data: TensorDictBase | Tensor) -> torch.device:

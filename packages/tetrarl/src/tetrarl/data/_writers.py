@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import Any
 
+import numpy as np
 import torch
 from tetradict import TensorDictBase
 from torch import Tensor
@@ -74,7 +75,7 @@ class RoundRobinWriter(Writer):
         if stop <= room:
             if count:
                 self._storage.set(slice(start, stop), data)
-            index = torch.arange(start, stop)
+            index = torch.from_numpy(np.arange(start, stop))  # half the time of torch.arange
         else:
             self._wrap(data, start, count)
             index = torch.arange(start, stop).remainder_(room)
