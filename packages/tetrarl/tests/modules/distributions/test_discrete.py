@@ -36,6 +36,26 @@ def test_a_forbidden_one_hot_choice_has_no_effect_on_the_others():
     assert dist.log_prob(torch.tensor([0, 1])) == -float("inf")
 
 
+def test_one_hot_moments_and_divergence_are_those_of_torch():
+    other = torch.tensor([[1.0, 0.0, 0.0], [0.0, 1.0, 2.0]])
+    dist, plain = OneHotCategorical(logits=LOGITS), D.OneHotCategorical(logits=LOGITS)
+    assert_close((dist.probs, dist.mean, dist.variance), (plain.probs, plain.mean, plain.variance))
+    want = D.kl_divergence(plain, D.OneHotCategorical(logits=other))
+    assert_close(D.kl_divergence(dist, OneHotCategorical(logits=other)), want)
+
+
+def test_one_hot_expands():
+    dist = OneHotCategorical(logits=LOGITS).expand((4, 2))
+    assert dist.batch_shape == (4, 2) and dist.sample((5,)).shape == (5, 4, 2, 3)
+
+
+def test_one_hot_draws_never_take_what_has_no_probability():
+    torch.manual_seed(0)
+    dist = OneHotCategorical(probs=torch.tensor([0.0, 0.5, 0.5]))
+    assert (dist.sample((2000,))[:, 0] == 0).all()
+    assert_close(dist.entropy(), torch.tensor(2.0).log())
+
+
 def test_one_hot_gradients_reach_the_logits():
     logits = LOGITS.double().requires_grad_()
     value = torch.tensor([[0, 0, 1], [1, 0, 0]])
@@ -76,6 +96,8 @@ def test_a_finite_floor_keeps_a_trace_of_probability():
 def test_what_does_not_fit_is_refused():
     with pytest.raises(ValueError, match="either logits or probs"):
         MaskedCategorical(mask=MASK)
+    with pytest.raises(ValueError, match=r"must be \[\.\.\., K\], got a number"):
+        OneHotCategorical(torch.tensor(1.0))
     with pytest.raises(TypeError, match=r"mask must be bool.*got torch\.float32"):
         MaskedCategorical(LOGITS, mask=MASK.float())
 
