@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from importlib import import_module
 
 import pytest
 
@@ -43,3 +44,17 @@ def test_the_library_alone_is_light():
 @pytest.mark.parametrize("module", ["tetrarl.envs", "tetrarl.data", "tetrarl.envs.libs.gym"])
 def test_a_part_loads_no_simulator_and_no_file_format(module):
     assert not roots(loaded_by(f"import {module}")) & HEAVY
+
+
+@pytest.mark.parametrize(
+    ("path", "home", "name"),
+    [
+        ("tetrarl.envs.libs.gym", "tetrarl.envs", "GymEnv"),
+        ("tetrarl.envs.libs", "tetrarl.envs", "GymWrapper"),
+        ("tetrarl.envs.common", "tetrarl.envs", "EnvBase"),
+        ("tetrarl.envs.utils", "tetrarl.envs", "step_mdp"),
+        ("tetrarl.data.tensor_specs", "tetrarl.data", "Composite"),
+    ],
+)
+def test_the_paths_that_users_know_show_the_same_objects(path, home, name):
+    assert getattr(import_module(path), name) is getattr(import_module(home), name)

@@ -59,12 +59,11 @@ def test_projection_mends_what_is_wrong_and_keeps_the_rest():
     value = spec.rand()
     assert spec.project(value) is value
     wrong = value.clone()
-    wrong["seen"] = torch.full((3,), 7.0)
-    wrong["other"] = torch.zeros(2)
-    got = spec.project(wrong)
-    assert spec.is_in(got) and "other" in got.keys()
-    assert got["seen"].tolist() == [1, 1, 1] and wrong["seen"].tolist() == [7, 7, 7]
-    assert spec.project(got) is got
+    seen = torch.full((3,), 7.0)
+    wrong["seen"], wrong["other"] = seen, torch.zeros(2)
+    assert spec.project(wrong) is wrong
+    assert spec.is_in(wrong) and "other" in wrong.keys()
+    assert wrong["seen"].tolist() == [1, 1, 1] and seen.tolist() == [7, 7, 7]
 
 
 def test_is_in_wants_every_name_and_bears_more():
@@ -90,6 +89,26 @@ def test_nested_names_are_set_read_and_removed():
     assert not spec.is_empty() and spec.is_empty(recurse=True)
     del spec["a", "b"]
     assert len(spec["a"]) == 0 and spec.empty() == Composite(shape=(2,))
+
+
+def test_a_nested_composite_takes_the_batch_size_of_what_it_goes_into():
+    inner = Composite(x=Unbounded((2, 3)), deep=Composite(y=Unbounded((2, 4))))
+    spec = Composite(inner=inner, shape=2)
+    assert spec["inner"].shape == spec["inner", "deep"].shape == (2,)
+    assert inner.shape == ()
+    with pytest.raises(ValueError, match="'x' has"):
+        Composite(inner=inner, shape=5)
+
+
+@pytest.mark.parametrize("index", [5, (0, 0), [0, 7], range(9), torch.tensor([9]), (..., 0, 1)], ids=str)
+def test_an_index_out_of_the_batch_is_refused(index):
+    with pytest.raises(IndexError):
+        tree(3)[index]
+
+
+def test_lists_ranges_and_arrays_are_indices():
+    for index in ([2, 0], range(0, 4, 2), np.array([2, 0])):
+        assert tree(3)[index] == tree(2) == tree(3)[index, ...] and tree(3)["seen"][index].shape == (2, 3)
 
 
 def test_update_merges_nested_composites():

@@ -59,12 +59,18 @@ def test_drawing_among_open_choices_is_even():
         (lambda: OneHot(3).encode(1.0), "must be integers"),
         (lambda: OneHot(3, (2, 3)).encode([1]), r"must end in \[2\], got \[1\]"),
         (lambda: OneHot(3).encode(torch.ones(2).bool()), r"must end in \[3\], got \[2\]"),
-        (lambda: OneHot(3)[..., 0], "holds one value together"),
     ],
 )
 def test_what_does_not_fit_is_refused_with_the_reason(make, words):
     with pytest.raises(ValueError, match=words):
         make()
+
+
+def test_cutting_through_a_one_hot_value_is_refused():
+    with pytest.raises(IndexError, match="holds one value together"):
+        OneHot(3, (2, 3))[..., 0]
+    with pytest.raises(ValueError, match="holds one value together"):
+        OneHot(3, (2, 3)).flatten(0, 1)
 
 
 def test_one_hot_takes_indices_of_any_integer_dtype_and_flags():

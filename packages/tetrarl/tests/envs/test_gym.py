@@ -21,7 +21,6 @@ from tetrarl.data import (
     Unbounded,
 )
 from tetrarl.envs import GymEnv, GymWrapper, check_env_specs
-from tetrarl.envs.libs.gym import GymEnv as GymEnvByItsOldPath
 
 exact = {"rtol": 0, "atol": 0}
 
@@ -529,7 +528,3 @@ def test_closing_twice_is_refused_unless_allowed():
     env.close(raise_if_closed=False)
     with pytest.raises(RuntimeError, match="closed already"):
         env.close()
-
-
-def test_the_old_import_path_shows_the_same_class():
-    assert GymEnvByItsOldPath is GymEnv

@@ -65,6 +65,18 @@ def test_a_nested_collection_that_loses_all_it_had_goes_too():
     assert list(step_mdp(td, action_keys=("agents", "action")).keys()) == ["done"]
 
 
+@pytest.mark.parametrize("options", [{}, {"keep_other": False, "exclude_action": False}], ids=str)
+def test_nested_collections_are_made_anew_with_their_own_batch_size(options):
+    agents = TensorDict({"action": torch.zeros(2, 3, 1), "memory": torch.zeros(2, 3)}, [2, 3])
+    after = TensorDict({"agents": TensorDict({"obs": torch.ones(2, 3)}, [2, 3])}, [2])
+    td = TensorDict({"agents": agents, "next": after}, [2]).lock_()
+    out = step_mdp(td, action_keys=("agents", "action"), **options)
+    assert out["agents"].batch_size == (2, 3)
+    assert out["agents"] is not td["agents"] and out["agents"] is not td["next", "agents"]
+    out["agents", "new"] = torch.zeros(2, 3)
+    assert ("agents", "new") not in td and ("agents", "new") not in td["next"]
+
+
 def test_the_result_goes_into_the_collection_that_is_given():
     target = TensorDict({"other": 5.0})
     assert step_mdp(TensorDict(FULL), target) is target

@@ -220,8 +220,16 @@ class TensorSpec(ABC):
         return tuple(self._map(lambda value, i=i: value.select(dim, i)) for i in range(self.shape[dim]))
 
     def __getitem__(self, index: Any) -> Self:
-        """The spec of ``value[index]``."""
-        return self._map(lambda value: value[index])
+        """The spec of ``value[index]``.
+
+        Raises:
+            IndexError: the index doesn't fit the shape, or cuts a dimension that holds one value together.
+        """
+        index = as_index(index)
+        try:
+            return self._map(lambda value: value[index])
+        except ValueError as error:
+            raise IndexError(str(error)) from error
 
     # ---- places
 
@@ -257,7 +265,7 @@ class TensorSpec(ABC):
 
     def _shadow(self, fn: Callable[[Tensor], Tensor], keep_last: bool = False) -> torch.Size:
         """The shape that ``fn`` makes of ours; ``keep_last`` demands that the last dimension stays as it is."""
-        shape = fn(torch.empty(self.shape, device="meta")).shape
+        shape = fn(torch.empty((), dtype=torch.bool).expand(self.shape)).shape
         if keep_last and shape[-1:] != self.shape[-1:]:
             raise ValueError(
                 f"{type(self).__name__}: the last dimension of {list(self.shape)} holds one value together and "
@@ -277,6 +285,13 @@ class TensorSpec(ABC):
         return (
             f"shape={list(self.shape)}, dtype={str(self.dtype).removeprefix('torch.')}, device={self.device}"
         )
+
+
+def as_index(index: Any) -> Any:
+    """An index as torch takes it: arrays, lists and ranges as tensors."""
+    if isinstance(index, tuple):
+        return tuple(map(as_index, index))
+    return torch.as_tensor(index) if isinstance(index, (list, range, np.ndarray)) else index
 
 
 def split_destination(dest: torch.dtype | Device) -> tuple[torch.dtype | None, torch.device | None]:

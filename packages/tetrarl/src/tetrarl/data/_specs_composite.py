@@ -14,6 +14,7 @@ from tetrarl.data._specs import (
     Device,
     Shape,
     TensorSpec,
+    as_index,
     as_size,
     sizes_of,
     split_destination,
@@ -104,6 +105,8 @@ class Composite(TensorSpec):
             spec = below.set(tuple(rest), spec)
         if isinstance(spec, Mapping):
             spec = Composite(spec, shape=self.shape)
+        if isinstance(spec, Composite) and spec.ndim < self.ndim:
+            spec = _widened(spec, self.shape)
         if not isinstance(spec, TensorSpec):
             raise TypeError(
                 f"Composite: {name!r} must be a spec or a dict of them, got a {type(spec).__name__}"
@@ -261,17 +264,20 @@ class Composite(TensorSpec):
         return all(name in val.keys() and spec.is_in(val[name]) for name, spec in self._specs.items())
 
     def project(self, val: TensorDictBase) -> TensorDictBase:
-        """A collection in which every spec's value is legal, the rest as it was; ``val`` itself where all are."""
-        if self.is_in(val):
-            return val
-        out = val.copy()
+        """Put the nearest legal value of every spec into ``val``, in place of one that is not, and give it back.
+
+        Raises:
+            KeyError: ``val`` lacks a value.
+        """
         for name, spec in self._specs.items():
             if name not in val.keys():
-                raise KeyError(
-                    f"Composite.project: the collection lacks {name!r}; it has {sorted(val.keys())}"
-                )
-            out[name] = spec.project(val[name])
-        return out
+                there = sorted(val.keys())
+                raise KeyError(f"Composite.project: the collection lacks {name!r}; it has {there}")
+            before = val[name]
+            after = spec.project(before)
+            if after is not before:
+                val[name] = after
+        return val
 
     def encode(self, val: Mapping[str, Any] | TensorDictBase, *, ignore_device: bool = False) -> TensorDict:
         """Make a collection of tensors out of a dict of arrays, tensors, lists or numbers, nested as the specs are.
@@ -400,9 +406,18 @@ def _check_leading(name: str, spec: TensorSpec, size: torch.Size) -> None:
         )
 
 
+def _widened(spec: Composite, size: torch.Size) -> Composite:
+    """A copy of a nested composite with the longer batch size of what it goes into, where all inside allow it."""
+    out = spec.empty()
+    out.shape = size
+    for name, inner in spec.items():
+        out.set(name, inner)
+    return out
+
+
 def _over_batch(index: Any, ndim: int) -> tuple:
     """``index`` as a tuple without Ellipsis, which would reach past the batch dimensions of a leaf."""
-    index = index if isinstance(index, tuple) else (index,)
+    index = as_index(index if isinstance(index, tuple) else (index,))
     at = next((i for i, part in enumerate(index) if part is Ellipsis), None)
     if at is None:
         return index

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from tetradict import NestedKey, TensorDict, TensorDictBase, unravel_key
 
@@ -51,10 +52,12 @@ def step_mdp(
         )
     stale = {("next",), *rewards, *dones, *(actions if exclude_action else ())}
     unwanted = {*(rewards if exclude_reward else ()), *(dones if exclude_done else ())}
-    out = _without(tensordict, stale) if keep_other else {}
-    if not (keep_other or exclude_action):
-        out = _only(tensordict, actions)
-    out = _merged(out, _without(tensordict["next"], unwanted))
+    out = {}
+    if keep_other:
+        out = _entries(tensordict, stale)
+    elif not exclude_action:
+        out = _entries(tensordict.select(*actions, strict=False), set())
+    out = _merged(out, _entries(tensordict["next"], unwanted))
     if next_tensordict is not None:
         for key, value in out.items():
             next_tensordict.set(key, value)
@@ -71,37 +74,30 @@ def _paths(keys: Keys) -> set[tuple[str, ...]]:
     return {key if isinstance(key, tuple) else (key,) for key in map(unravel_key, listed)}
 
 
-def _without(td: TensorDictBase, dropped: set[tuple[str, ...]]) -> dict:
-    """The entries of one collection, as a dict, without some; a collection that loses all it had goes too."""
+def _entries(td: TensorDictBase, dropped: set[tuple[str, ...]]) -> dict[str, Any]:
+    """The entries of one level without some; nested collections are made anew, and left out where they are empty."""
     out = {}
     for key in td.keys():
         if (key,) in dropped:
             continue
         value = td.get(key)
-        below = {path[1:] for path in dropped if path[0] == key}
-        if below and isinstance(value, TensorDictBase):
-            entries = _without(value, below)
-            if not entries and not value.is_empty():
+        if isinstance(value, TensorDictBase):
+            value = _node(value, _entries(value, {path[1:] for path in dropped if path[0] == key}))
+            if value is None:
                 continue
-            value = TensorDict.trusted(entries, value.batch_size, value.device)
         out[key] = value
     return out
 
 
-def _only(td: TensorDictBase, paths: set[tuple[str, ...]]) -> dict:
-    picked = TensorDict({}, td.batch_size)
-    for path in paths:
-        if path in td:
-            picked.set(path, td.get(path))
-    return {key: picked.get(key) for key in picked.keys()}
+def _node(like: TensorDictBase, entries: dict[str, Any]) -> TensorDict | None:
+    return TensorDict.trusted(entries, like.batch_size, like.device) if entries else None
 
 
-def _merged(old: dict, new: dict) -> dict:
+def _merged(old: dict[str, Any], new: dict[str, Any]) -> dict[str, Any]:
     """Both sets of entries, the new ones winning; nested collections are merged too."""
     for key, value in new.items():
         before = old.get(key)
         if isinstance(value, TensorDictBase) and isinstance(before, TensorDictBase):
-            entries = _merged(_without(before, set()), _without(value, set()))
-            value = TensorDict.trusted(entries, value.batch_size, value.device)
+            value = _node(value, _merged(_entries(before, set()), _entries(value, set())))
         old[key] = value
     return old

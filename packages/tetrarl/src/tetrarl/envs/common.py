@@ -1,0 +1,5 @@
+"""The base class of environments."""
+
+from tetrarl.envs._base import EnvBase
+
+__all__ = ["EnvBase"]
