@@ -23,10 +23,10 @@ def import_h5py() -> Any:
 
 
 def dataset_rows(dataset: Any, where: str, space: Any) -> Rows:
-    """The rows of an ``h5py.Dataset``: text as padded UTF-8, encoded frames decoded, anything else as it is.
+    """The rows of an HDF5 dataset: text as padded UTF-8, encoded frames decoded, anything else as it is.
 
     Args:
-        dataset: of an open file; read when sliced, text at once.
+        dataset: an ``h5py.h5d.DatasetID`` of an open file; read when sliced, text at once.
         where: file and entry, for errors.
         space: Minari's JSON of the gymnasium space of a row; ``None`` when not known.
 
@@ -34,25 +34,26 @@ def dataset_rows(dataset: Any, where: str, space: Any) -> Rows:
         ValueError: its rows lie in another file, or are neither text nor rows of one shape.
     """
     h5py = import_h5py()
-    if dataset.is_virtual or dataset.external:
+    made = dataset.get_create_plist()
+    if made.get_layout() == h5py.h5d.VIRTUAL or made.get_external_count():
         raise ValueError(f"{where}: its rows lie in another file; expected data of this file")
     rows = DatasetRows(dataset, where)
-    if h5py.check_string_dtype(dataset.dtype) is not None:
-        if dataset.ndim != 1:
-            raise ValueError(f"{where}: text of shape {dataset.shape}; expected one string a row")
+    if rows.dtype.kind not in "OS":
+        return _JpegRows(rows, where) if _holds_jpeg(rows, space) else rows
+    if h5py.check_string_dtype(rows.dtype) is not None:
+        if len(rows.shape) != 1:
+            raise ValueError(f"{where}: text of shape {rows.shape}; expected one string a row")
         return TextRows(rows[:].tolist(), where)
-    varying = h5py.check_vlen_dtype(dataset.dtype)
-    if varying is not None and varying != np.uint8:
+    varying = h5py.check_vlen_dtype(rows.dtype)
+    if varying != np.uint8:
         raise ValueError(f"{where}: rows of varying length ({varying}); expected rows of one shape")
-    return _JpegRows(rows, where) if _holds_jpeg(rows, varying is not None, space) else rows
+    return _JpegRows(rows, where)
 
 
-def _holds_jpeg(rows: Rows, varying: bool, space: Any) -> bool:
-    """Whether each row is the bytes of an encoded frame: nothing else has rows of varying length, and rows of one
-    length are told from plain bytes by their space, or else by how a JPEG begins.
+def _holds_jpeg(rows: Rows, space: Any) -> bool:
+    """Whether each row is the bytes of an encoded frame: told from plain bytes by the space, if it is known, and by how
+    a JPEG begins.
     """
-    if varying:
-        return True
     if rows.dtype != np.uint8 or len(rows.shape) != 2 or not rows.shape[0]:
         return False
     if isinstance(space, Mapping) and len(space.get("shape", ())) == 1:
@@ -68,8 +69,14 @@ class DatasetRows:
         self.shape, self.dtype = dataset.shape, dataset.dtype
 
     def __getitem__(self, index: slice) -> np.ndarray:
+        h5py = import_h5py()
         try:
-            return self._dataset[index]
+            if index != slice(None) or self.dtype.kind == "O":
+                return h5py.Dataset(self._dataset)[index]
+            rows = np.empty(self.shape, self.dtype)
+            if rows.size:
+                self._dataset.read(h5py.h5s.ALL, h5py.h5s.ALL, rows)
+            return rows
         except (OSError, RuntimeError) as error:
             raise ValueError(f"{self._where}: its rows can't be read ({error})") from error
 

@@ -43,6 +43,9 @@ def entry_name(member: str) -> str:
 class MinariFile:
     """An open ``main_data.hdf5``.
 
+    It is read through h5py's low-level objects: those of the high level take four times as long to open, and a file
+    holds some ten for each episode.
+
     Args:
         path: of the file.
         metadata: of the dataset, as :func:`read_metadata` gives it; tells encoded frames from plain bytes.
@@ -62,6 +65,7 @@ class MinariFile:
         except OSError as error:
             raise ValueError(f"{path}: not a whole HDF5 file ({error}); fetch or write it again") from error
         try:
+            self._root = self._h5py.h5g.open(self._file.id, b"/")
             self.groups = self._episode_groups()
         except BaseException:
             self._file.close()
@@ -88,10 +92,10 @@ class MinariFile:
         """
         name = self.groups[number]
         where = f"{self.path}: {name}"
-        group = self._member(self._file, name, where)
-        if not isinstance(group, self._h5py.Group):
+        group = self._open(self._root, name, where)
+        if not isinstance(group, self._h5py.h5g.GroupID):
             raise ValueError(f"{where}: expected a group, found a dataset")
-        members = set(group)
+        members = self._members(group, where)
         if missing := [column for column in _COLUMNS if column not in members]:
             raise ValueError(f"{where}: {', '.join(missing)} missing; found {sorted(members)}")
         spaces = dict(zip(_COLUMNS, (self._metadata.get(key) for key in _SPACES), strict=False))
@@ -112,7 +116,7 @@ class MinariFile:
     def _episode_groups(self) -> dict[int, str]:
         """Group names by episode number, in its order: the file lists them as text, 10 before 2."""
         found: dict[int, str] = {}
-        for name in self._file:
+        for name in self._members(self._root, str(self.path)):
             match = _GROUP.fullmatch(name)
             if match is None:
                 raise ValueError(f"{self.path}: {name!r} is not called 'episode_<number>'; {_NOT_MINARI}")
@@ -126,25 +130,36 @@ class MinariFile:
             raise ValueError(f"{self.path}: holds no group 'episode_<number>'; {_NOT_MINARI}")
         return dict(sorted(found.items()))
 
-    def _member(self, group: Any, name: str, where: str) -> Any:
-        """A member that lies in this very file; links to elsewhere are not followed."""
+    def _members(self, group: Any, where: str) -> list[str]:
+        """Names of a group's members, all of which lie in this very file: links to elsewhere are not followed."""
+        links: list[tuple[bytes, int]] = []
         try:
-            if group.id.links.get_info(name.encode()).type != self._h5py.h5l.TYPE_HARD:
-                raise ValueError(f"{where}: {name!r} is a link to somewhere else; expected data of this file")
-            return group[name]
+            group.links.iterate(lambda name, info: links.append((name, info.type)), info=True)
+        except (OSError, RuntimeError) as error:
+            raise ValueError(f"{where}: can't be read ({error})") from error
+        for name, kind in links:
+            if kind != self._h5py.h5l.TYPE_HARD:
+                raise ValueError(
+                    f"{where}: {name.decode()!r} is a link to somewhere else; expected data of this file"
+                )
+        return [name.decode() for name, _ in links]
+
+    def _open(self, group: Any, name: str, where: str) -> Any:
+        try:
+            return self._h5py.h5o.open(group, name.encode())
         except (OSError, RuntimeError, KeyError) as error:
             raise ValueError(f"{where}: {name!r} can't be read ({error})") from error
 
     def _tree(self, group: Any, name: str, where: str, space: Any) -> RowTree:
-        node, inner = self._member(group, name, where), f"{where}/{name}"
-        if isinstance(node, self._h5py.Dataset):
+        node, inner = self._open(group, name, where), f"{where}/{name}"
+        if isinstance(node, self._h5py.h5d.DatasetID):
             return dataset_rows(node, inner, space)
-        if not isinstance(node, self._h5py.Group):
+        if not isinstance(node, self._h5py.h5g.GroupID):
             raise ValueError(f"{inner}: expected a group or a dataset, found {type(node).__name__}")
         if inner.count("/") - str(self.path).count("/") > _DEEPEST:
             raise ValueError(f"{inner}: groups within groups without end")
         tree: dict[str, RowTree] = {}
-        for child in node:
+        for child in self._members(node, inner):
             entry = entry_name(child)
             if entry in {".", "..", *tree} or "\\" in entry or "\0" in entry:
                 raise ValueError(f"{inner}: {child!r} can't be the name of an entry")

@@ -62,4 +62,4 @@ def _decoded(node: Any, key: Key, space: Any) -> Iterator[tuple[Key, np.ndarray]
         for name in node:
             yield from _decoded(node[name], (*key, entry_name(name)), subspace(space, name))
     else:
-        yield key, np.asarray(dataset_rows(node, node.name, space)[:])
+        yield key, np.asarray(dataset_rows(node.id, node.name, space)[:])

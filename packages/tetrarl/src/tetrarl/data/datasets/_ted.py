@@ -257,7 +257,7 @@ def _recorded_flags(episode: RawEpisode, length: int) -> Iterator[np.ndarray]:
         raw = np.asarray(rows[:])
         if raw.size != count:
             raise ValueError(f"to_ted: {episode.where}: {name} must be one flag a row, got shape {raw.shape}")
-        if raw.dtype.kind not in "biuf" or not np.isin(raw, (0, 1)).all():
+        if raw.dtype.kind not in "biuf" or (raw.dtype != bool and not ((raw == 0) | (raw == 1)).all()):
             raise ValueError(f"to_ted: {episode.where}: {name} must hold 0 and 1 alone, dtype {raw.dtype}")
         yield raw.reshape(count)[alignment.flags :].astype(bool)
 
