@@ -56,7 +56,9 @@ def test_get_gives_the_entry_or_the_default():
 
 def test_a_missing_entry_names_the_nearest():
     td = TensorDict({"observation": torch.zeros(3), "action": torch.zeros(3)}, [3])
-    with pytest.raises(KeyError, match=r"no entry 'observatoin' .* with 2 entries; nearest: \['observation'\]"):
+    with pytest.raises(
+        KeyError, match=r"no entry 'observatoin' .* with 2 entries; nearest: \['observation'\]"
+    ):
         td["observatoin"]
     for call in (
         lambda: td["action", "x"],

@@ -13,7 +13,9 @@ def numbered(batch):
     at = torch.arange(torch.Size(batch).numel()).view(batch)
     names = NonTensorStack(*[f"item {i}" for i in range(at.numel())])._map(lambda i: i.view(batch), at.shape)
     longer = TensorDict({"z": torch.stack([at, at], -1)}, (*batch, 2))
-    return TensorDict({"at": at, "wide": torch.stack([at, -at], -1), "text": "same", "names": names, "n": longer}, batch)
+    return TensorDict(
+        {"at": at, "wide": torch.stack([at, -at], -1), "text": "same", "names": names, "n": longer}, batch
+    )
 
 
 @st.composite
@@ -90,7 +92,9 @@ def test_an_index_assignment_writes_what_it_writes_to_a_tensor(case):
     batch, idx = case
     td, want = numbered(batch).clone(), numbered(batch)["at"].clone()
     try:
-        assume(torch.unique(want[for_torch(idx)]).numel() == want[for_torch(idx)].numel())  # else the order decides
+        assume(
+            torch.unique(want[for_torch(idx)]).numel() == want[for_torch(idx)].numel()
+        )  # else the order decides
         td[idx]
     except (IndexError, RuntimeError, ValueError):
         assume(False)
@@ -155,7 +159,9 @@ def test_a_basic_index_is_a_view():
     assert td["a"].tolist() == [[0, 0], [5, 0], [0, 6], [0, 0]]
 
 
-@pytest.mark.parametrize("keep", [[True, False, True], np.array([True, False, True]), torch.tensor([True, False, True])])
+@pytest.mark.parametrize(
+    "keep", [[True, False, True], np.array([True, False, True]), torch.tensor([True, False, True])]
+)
 def test_lists_and_arrays_of_bools_index_as_masks(keep):  # pytorch/rl#258
     td = TensorDict({"a": torch.arange(6).view(3, 2)}, [3])
     out = td[keep]

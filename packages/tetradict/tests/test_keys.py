@@ -7,7 +7,9 @@ from tetradict import NonTensorData, TensorDict
 
 
 def example():
-    return TensorDict({"b": torch.zeros(3), "n": {"x": torch.ones(3), "m": {"y": torch.zeros(3)}, "s": "text"}}, [3])
+    return TensorDict(
+        {"b": torch.zeros(3), "n": {"x": torch.ones(3), "m": {"y": torch.zeros(3)}, "s": "text"}}, [3]
+    )
 
 
 def test_keys_of_one_level_follow_the_collection():
@@ -34,7 +36,9 @@ def test_nested_keys_and_leaves():
     assert td.keys(True, True, is_leaf=lambda kind: kind is NonTensorData)[-1] == ("n", "s")
     for key, value in td.items(True, True):
         assert td[key] is value
-    assert [value is td[key] for key, value in zip(td.keys(True), td.values(True), strict=True)][:4] == [True] * 4
+    assert [value is td[key] for key, value in zip(td.keys(True), td.values(True), strict=True)][:4] == [
+        True
+    ] * 4
 
 
 def test_empty_means_no_leaf_at_all():
@@ -95,7 +99,9 @@ def test_keys_that_collide_are_refused():  # pytorch/tensordict#29
             verb(".")
     with pytest.raises(KeyError):
         TensorDict({"a": torch.zeros(3), "a.b": torch.ones(3)}, []).unflatten_keys()
-    merged = TensorDict({"a.b": torch.zeros(3), "a": {"c": torch.ones(3), "d.e": torch.ones(3)}}, []).unflatten_keys()
+    merged = TensorDict(
+        {"a.b": torch.zeros(3), "a": {"c": torch.ones(3), "d.e": torch.ones(3)}}, []
+    ).unflatten_keys()
     assert merged.keys(True, True) == [("a", "b"), ("a", "c"), ("a", "d", "e")]
     assert td.flatten_keys("/").keys() == {"a.a", "a/a"}
 
@@ -125,7 +131,9 @@ def test_rename():
 def test_update_merges_nested_collections():
     td = example()
     m = td["n", "m"]
-    source = TensorDict({"n": {"m": {"z": torch.ones(3)}, "x": torch.zeros(3)}, "new": {"q": torch.ones(3)}}, [3])
+    source = TensorDict(
+        {"n": {"m": {"z": torch.ones(3)}, "x": torch.zeros(3)}, "new": {"q": torch.ones(3)}}, [3]
+    )
     td.update(source, s="text")
     assert td["n", "m"] is m
     assert td.keys(True, True) == ["b", ("n", "x"), ("n", "m", "y"), ("n", "m", "z"), ("new", "q")]
@@ -139,7 +147,9 @@ def test_update_merges_nested_collections():
 
 def test_update_by_options():
     td = example()
-    source = TensorDict({"b": torch.ones(3), "n": {"x": torch.zeros(3), "m": {"y": torch.ones(3), "z": torch.ones(3)}}}, [3])
+    source = TensorDict(
+        {"b": torch.ones(3), "n": {"x": torch.zeros(3), "m": {"y": torch.ones(3), "z": torch.ones(3)}}}, [3]
+    )
     td.update(source, keys_to_update=["b", ("n", "m", "z")])
     assert td["b"] is source["b"]
     assert td["n", "x"].sum() == 3

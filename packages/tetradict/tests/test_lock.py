@@ -56,7 +56,9 @@ def test_values_of_a_locked_collection_may_be_written_in_place():
 
 def test_a_child_says_which_parent_holds_it_locked():
     td = example().lock_()
-    with pytest.raises(RuntimeError, match=r"batch size \(3,\) and the entries 'a', 'n'; unlock that one first"):
+    with pytest.raises(
+        RuntimeError, match=r"batch size \(3,\) and the entries 'a', 'n'; unlock that one first"
+    ):
         td["n"].unlock_()
     with pytest.raises(RuntimeError, match="its parent with the entries 'a', 'n' is locked"):
         td["n"].set("x", torch.zeros(3))

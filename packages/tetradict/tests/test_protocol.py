@@ -63,7 +63,11 @@ VERBS = {
     "set dict": lambda td: td.set("new", {"x": torch.zeros(td.shape), "y": "text"}),
     "set inplace": lambda td: td.set(next(iter(td.keys())), td.clone()[next(iter(td.keys()))], inplace=True),
     "update": lambda td: td.update(td.clone()),
-    "update mapping": lambda td: td.update({"new": torch.zeros(td.shape), ("x", "y"): "text", "a": {"q": "text"}}),
+    "update mapping": lambda td: td.update({
+        "new": torch.zeros(td.shape),
+        ("x", "y"): "text",
+        "a": {"q": "text"},
+    }),
     "pop": lambda td: td.pop("a", 3),
     "rename": lambda td: td.rename_key_("a", ("x", "y")),
     "batch_size": lambda td: setattr(td, "batch_size", td.shape[:1]) or td,

@@ -14,7 +14,9 @@ def numbered(batch):
     at = torch.arange(torch.Size(batch).numel()).view(batch)
     names = NonTensorStack(*[f"item {i}" for i in range(at.numel())])._map(lambda i: i.view(batch), at.shape)
     longer = TensorDict({"z": torch.stack([at, at], -1)}, (*batch, 2))
-    return TensorDict({"at": at, "wide": torch.stack([at, -at], -1), "text": "same", "names": names, "n": longer}, batch)
+    return TensorDict(
+        {"at": at, "wide": torch.stack([at, -at], -1), "text": "same", "names": names, "n": longer}, batch
+    )
 
 
 def check(out, at):
@@ -182,7 +184,12 @@ def test_shapes_that_do_not_go_are_refused():
     for verb in (lambda: td.permute(0, 0), lambda: td.permute(0), lambda: td.flatten(1, 0)):
         with pytest.raises(ValueError, match=r"permute|flatten"):
             verb()
-    for verb in (lambda: td.squeeze(2), lambda: td.unbind(2), lambda: td.split(1, 2), lambda: td.transpose(0, 2)):
+    for verb in (
+        lambda: td.squeeze(2),
+        lambda: td.unbind(2),
+        lambda: td.split(1, 2),
+        lambda: td.transpose(0, 2),
+    ):
         with pytest.raises(IndexError):
             verb()
 

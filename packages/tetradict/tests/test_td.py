@@ -22,7 +22,11 @@ def example():
 
 @pytest.mark.smoke
 def test_it_is_made_of_nested_dicts_and_keywords():
-    td = TensorDict({"a": torch.zeros(3, 2), ("n", "b"): torch.ones(3), "m": {"c": {"d": torch.ones(3, 1)}}}, [3], e=torch.zeros(3))
+    td = TensorDict(
+        {"a": torch.zeros(3, 2), ("n", "b"): torch.ones(3), "m": {"c": {"d": torch.ones(3, 1)}}},
+        [3],
+        e=torch.zeros(3),
+    )
     assert td.batch_size == torch.Size([3])
     assert sorted(td.keys(True, True), key=str) == [("m", "c", "d"), ("n", "b"), "a", "e"]
     assert td["m"].batch_size == td["m", "c"].batch_size == (3,)
@@ -43,23 +47,21 @@ def test_a_batch_size_comes_in_many_forms(size, want):
 
 
 def test_values_become_what_they_are():
-    td = TensorDict(
-        {
-            "int": 1,
-            "float": 1.5,
-            "bool": True,
-            "complex": 1j,
-            "array": np.arange(3, dtype=np.int16),
-            "scalar": np.float32(2),
-            "list": [[1.0, 2.0], [3.0, 4.0]],
-            "tensors": [torch.zeros(2), torch.ones(2)],
-            "text": "text",
-            "set": {1, 2},
-            "none": None,
-            "texts": ["a", "b"],
-            "object array": np.array(["a", "b"]),
-        }
-    )
+    td = TensorDict({
+        "int": 1,
+        "float": 1.5,
+        "bool": True,
+        "complex": 1j,
+        "array": np.arange(3, dtype=np.int16),
+        "scalar": np.float32(2),
+        "list": [[1.0, 2.0], [3.0, 4.0]],
+        "tensors": [torch.zeros(2), torch.ones(2)],
+        "text": "text",
+        "set": {1, 2},
+        "none": None,
+        "texts": ["a", "b"],
+        "object array": np.array(["a", "b"]),
+    })
     dtypes = {key: value.dtype for key, value in td.items(leaves_only=True)}
     assert dtypes == {
         "int": torch.int64,
@@ -117,7 +119,9 @@ def test_a_list_of_values_has_one_for_each_item():
     assert td[1]["s"] == "b"
     td = TensorDict({"s": [["a", "b"], ["c", "d"]]}, [2, 2])
     assert td[1, 0]["s"] == "c"
-    with pytest.raises(RuntimeError, match=r"one value for each item of the batch \(3,\), got the form \(2,\)"):
+    with pytest.raises(
+        RuntimeError, match=r"one value for each item of the batch \(3,\), got the form \(2,\)"
+    ):
         TensorDict({"s": ["a", "b"]}, [3])
     assert TensorDict({"s": NonTensorData(["a", "b"])}, [3])["s"] == ["a", "b"]
 
@@ -215,7 +219,9 @@ def test_pickle_and_copies_are_round_trips(data, trees, assert_same):
     assert_same(td, copy.deepcopy(td))
     shallow = copy.copy(td)
     assert_same(td, shallow)
-    assert all(one is other for one, other in zip(td.values(True, True), shallow.values(True, True), strict=True))
+    assert all(
+        one is other for one, other in zip(td.values(True, True), shallow.values(True, True), strict=True)
+    )
 
 
 def test_a_locked_collection_comes_out_of_a_pickle_locked_and_whole():

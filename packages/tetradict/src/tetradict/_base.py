@@ -18,7 +18,7 @@ from tetradict import (
     _shape,
     _stack,
 )
-from tetradict._functions import HANDLED
+from tetradict._functions import call
 from tetradict._protocol import Container, NestedKey
 
 
@@ -221,10 +221,7 @@ class TensorDictBase(Container):
     def __torch_function__(
         cls, function: Callable[..., Any], types: Any, args: Any = (), kwargs: Any = None
     ) -> Any:
-        verb = HANDLED.get(function)
-        if verb is None:
-            return NotImplemented
-        return verb(*args, **(kwargs or {}))
+        return call(function, args, kwargs or {})
 
 
 for _name, _verb in _pointwise.VERBS.items():

@@ -31,8 +31,7 @@ def index(td: C, idx: Any) -> C:
     if kind is int and size and -size[0] <= idx < size[0]:
         return map_batch(td, itemgetter(idx), size[1:], _drop_first)
     if kind is slice and size:
-        length = len(range(*idx.indices(size[0])))
-        return map_batch(td, itemgetter(idx), Size((length, *size[1:])), _keep)
+        return map_batch(td, itemgetter(idx), Size((sliced_length(idx, size[0]), *size[1:])), _keep)
     if kind is Tensor and idx.ndim == 1 and size:
         if idx.dtype is torch.bool:
             if idx.shape[0] != size[0]:
@@ -45,6 +44,14 @@ def index(td: C, idx: Any) -> C:
     parts = normal(idx, size)
     new_size = indexed_size(td, parts)
     return map_batch(td, itemgetter(parts), new_size, lambda names: _indexed_names(names, parts))
+
+
+def sliced_length(idx: slice, size: int) -> int:
+    """How many of ``size`` items a slice takes; ``size`` may be a symbol, which ``slice.indices`` would fix."""
+    start, stop, step = idx.start, idx.stop, idx.step
+    start = 0 if start is None else max(start + size, 0) if start < 0 else min(start, size)
+    stop = size if stop is None else max(stop + size, 0) if stop < 0 else min(stop, size)
+    return max(stop - start, 0) if step is None else -(-max(stop - start, 0) // step)
 
 
 def _drop_first(names: list[str | None]) -> list[str | None]:

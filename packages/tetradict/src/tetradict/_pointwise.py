@@ -132,7 +132,7 @@ def _named(verb: Callable[..., Any], name: str, doc: str) -> Callable[..., Any]:
     return verb
 
 
-def _swapped(name: str, function: Callable[[Any, Any], Any]) -> Callable[..., Any]:
+def swapped(name: str, function: Callable[[Any, Any], Any]) -> Callable[..., Any]:
     """``other op td``."""
 
     def verb(td: Any, other: Any) -> Any:
@@ -211,24 +211,21 @@ UNARY = (
     ),
     *("sqrt", "tan", "tanh", "trunc"),
 )
-FUNCTIONS = tuple(name for name in BINARY + UNARY if hasattr(torch, name))
-"""Those that torch has under the same name."""
-OPERATORS = {"add": "add", "sub": "sub", "mul": "mul", "truediv": "div", "pow": "pow"}
-PLAIN = {
-    "__and__": torch.bitwise_and,
-    "__or__": torch.bitwise_or,
-    "__xor__": torch.bitwise_xor,
-    "__floordiv__": torch.floor_divide,
-    "__mod__": torch.remainder,
+OPERATORS = {
+    "add": "add",
+    "sub": "sub",
+    "mul": "mul",
+    "truediv": "div",
+    "pow": "pow",
+    "and": "bitwise_and",
+    "or": "bitwise_or",
+    "xor": "bitwise_xor",
+    "floordiv": "floor_divide",
+    "mod": "remainder",
 }
-COMPARE = {
-    "eq": operator.eq,
-    "ne": operator.ne,
-    "lt": operator.lt,
-    "le": operator.le,
-    "gt": operator.gt,
-    "ge": operator.ge,
-}
+"""Python's names and torch's."""
+MIRRORED = {"eq": "eq", "ne": "ne", "lt": "gt", "le": "ge", "gt": "lt", "ge": "le"}
+"""Comparisons, and what they are from the other side."""
 
 
 def _table() -> dict[str, Callable[..., Any]]:
@@ -239,12 +236,13 @@ def _table() -> dict[str, Callable[..., Any]]:
     for name in UNARY:
         out[name], out[name + "_"] = _unary(name), _unary_(name)
     for symbol, name in OPERATORS.items():
-        out[f"__{symbol}__"], out[f"__i{symbol}__"] = out[name], out[name + "_"]
-        out[f"__r{symbol}__"] = _swapped(f"__r{symbol}__", getattr(operator, symbol))
-    for name, function in PLAIN.items():
-        out[name] = _plain(name, function)
-    for name, function in COMPARE.items():
-        out[f"__{name}__"] = _compare(f"__{name}__", function)
+        function = getattr(operator, f"__{symbol}__")
+        out[f"__{symbol}__"] = out[name] if name in BINARY else _plain(f"__{symbol}__", function)
+        if name in BINARY:
+            out[f"__i{symbol}__"] = out[name + "_"]
+        out[f"__r{symbol}__"] = swapped(f"__r{symbol}__", function)
+    for name in MIRRORED:
+        out[f"__{name}__"] = _compare(f"__{name}__", getattr(operator, name))
     out["__neg__"], out["__abs__"] = out["neg"], out["abs"]
     out["__invert__"] = _inverted
     return out

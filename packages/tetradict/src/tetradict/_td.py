@@ -332,7 +332,9 @@ class TensorDict(TensorDictBase):
     def _flatten(self) -> tuple[list[Any], tuple[Any, ...]]:
         entries = self._d
         rest = {key: value for key, value in entries.items() if isinstance(value, NonTensorLeaf)}
-        values = [value for key, value in entries.items() if key not in rest] if rest else list(entries.values())
+        values = (
+            [value for key, value in entries.items() if key not in rest] if rest else list(entries.values())
+        )
         return values, (type(self), tuple(entries), rest, self._bs, self._dev, self._names)
 
     def _flatten_with_keys(self) -> tuple[list[tuple[Any, Any]], tuple[Any, ...]]:

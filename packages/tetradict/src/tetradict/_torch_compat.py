@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
+from torch._ops import HigherOrderOperator  # noqa: PLC2701  (what checkpoint, while_loop and their kin are)
 from torch.utils import _pytree  # noqa: PLC2701  (its registry has no public name)
 
 
@@ -14,6 +15,8 @@ def foreach(name: str) -> Callable[..., Any]:
     """``torch._foreach_<name>``: one call over a list of tensors."""
     return getattr(torch, f"_foreach_{name}")
 
+
+__all__ = ["HigherOrderOperator", "MappingKey", "foreach", "register_pytree_node", "without_torch_function"]
 
 register_pytree_node = _pytree.register_pytree_node
 MappingKey = _pytree.MappingKey
