@@ -56,7 +56,11 @@ class EmbeddingBagCollection(nn.Module):
         for place, table in enumerate(tables):
             mode = table.pooling.value.lower()
             self.embedding_bags[table.name] = nn.EmbeddingBag(
-                table.num_embeddings, table.embedding_dim, mode=mode, include_last_offset=True, _weight=weights[place]
+                table.num_embeddings,
+                table.embedding_dim,
+                mode=mode,
+                include_last_offset=True,
+                _weight=weights[place],
             )
         self.reset_parameters()
 

@@ -42,17 +42,15 @@ class EmbeddingCollection(nn.Module):
         self._tables = list(tables)
         self._need_indices = need_indices
         self._names = embedding_names_by_table(tables)
-        self.embeddings = nn.ModuleDict(
-            {
-                table.name: nn.Embedding(
-                    table.num_embeddings,
-                    table.embedding_dim,
-                    device=device,
-                    dtype=data_type_to_dtype(table.data_type),
-                )
-                for table in tables
-            }
-        )
+        self.embeddings = nn.ModuleDict({
+            table.name: nn.Embedding(
+                table.num_embeddings,
+                table.embedding_dim,
+                device=device,
+                dtype=data_type_to_dtype(table.data_type),
+            )
+            for table in tables
+        })
         self.reset_parameters()
 
     def forward(self, features: KeyedJaggedTensor) -> dict[str, JaggedTensor]:

@@ -33,7 +33,9 @@ def data_type_to_dtype(data_type: DataType) -> torch.dtype:
         >>> data_type_to_dtype(DataType.BF16)
         torch.bfloat16
     """
-    return {DataType.FP32: torch.float32, DataType.FP16: torch.float16, DataType.BF16: torch.bfloat16}[data_type]
+    return {DataType.FP32: torch.float32, DataType.FP16: torch.float16, DataType.BF16: torch.bfloat16}[
+        data_type
+    ]
 
 
 @dataclass

@@ -87,12 +87,10 @@ class FusedEmbeddingBagCollection(nn.Module):
             for group in self._plan.groups
         )
         weights = dict(self._views())
-        self.embedding_bags = nn.ModuleDict(
-            {
-                table.name: _Table(nn.Parameter(weights[place], requires_grad=False))
-                for place, table in enumerate(tables)
-            }
-        )
+        self.embedding_bags = nn.ModuleDict({
+            table.name: _Table(nn.Parameter(weights[place], requires_grad=False))
+            for place, table in enumerate(tables)
+        })
         self._optimizer = self._make_optimizer()
         self.register_load_state_dict_post_hook(_adopt)
         self.reset_parameters()
@@ -223,8 +221,12 @@ def _adopt(module: FusedEmbeddingBagCollection, _: Any) -> None:
 def _options(optimizer_type: type[Optimizer], optimizer_kwargs: dict[str, Any]) -> dict[str, Any]:
     where = "FusedEmbeddingBagCollection"
     if optimizer_type is not RowWiseAdagrad:
-        raise TypeError(f"{where}: optimizer_type must be tetrarec.optim.RowWiseAdagrad, got {optimizer_type}")
+        raise TypeError(
+            f"{where}: optimizer_type must be tetrarec.optim.RowWiseAdagrad, got {optimizer_type}"
+        )
     unknown = sorted(set(optimizer_kwargs) - set(OPTIONS))
     if unknown:
-        raise TypeError(f"{where}: optimizer_kwargs may hold {', '.join(OPTIONS)}, got {', '.join(unknown)} as well")
+        raise TypeError(
+            f"{where}: optimizer_kwargs may hold {', '.join(OPTIONS)}, got {', '.join(unknown)} as well"
+        )
     return {OPTIONS[name]: value for name, value in optimizer_kwargs.items()}

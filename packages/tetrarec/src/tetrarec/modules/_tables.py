@@ -45,7 +45,10 @@ def embedding_names_by_table(tables: Sequence[BaseEmbeddingConfig]) -> list[list
     """
     features = [feature for table in tables for feature in table.feature_names]
     return [
-        [f"{feature}@{table.name}" if features.count(feature) > 1 else feature for feature in table.feature_names]
+        [
+            f"{feature}@{table.name}" if features.count(feature) > 1 else feature
+            for feature in table.feature_names
+        ]
         for table in tables
     ]
 
@@ -80,8 +83,12 @@ class TablePlan:
         for table in tables:
             firsts.append(first)
             first += len(table.feature_names)
-        given = [firsts[t] + f for g in self.groups for t in g.tables for f in range(len(tables[t].feature_names))]
-        self.order = [given.index(place) for place in range(len(given))]  # where each output stands among the groups'
+        given = [
+            firsts[t] + f for g in self.groups for t in g.tables for f in range(len(tables[t].feature_names))
+        ]
+        self.order = [
+            given.index(place) for place in range(len(given))
+        ]  # where each output stands among the groups'
 
     def assemble(self, outputs: Sequence[Tensor]) -> Tensor:
         """Put the groups' outputs ``[B, ...]`` side by side in the order of the tables."""

@@ -69,7 +69,14 @@ def table_batched_embedding_bags(
     _check(tables, indices, offsets, per_sample_weights, feature_tables, pooling)
     batch_size = (offsets.shape[0] - 1) // len(feature_tables)
     return torch.ops.tetrarec.embedding_bags(
-        list(tables), indices, offsets, per_sample_weights, feature_tables, [], [batch_size], pooling == "mean"
+        list(tables),
+        indices,
+        offsets,
+        per_sample_weights,
+        feature_tables,
+        [],
+        [batch_size],
+        pooling == "mean",
     )
 
 
@@ -87,7 +94,9 @@ def _check(
     if len({t.dtype for t in tables}) > 1 or not tables[0].is_floating_point():
         raise TypeError(f"{where}: tables must share one floating dtype, got {[t.dtype for t in tables]}")
     if not feature_tables or not all(0 <= t < len(tables) for t in feature_tables):
-        raise ValueError(f"{where}: feature_table_map must name tables 0 to {len(tables) - 1}, got {feature_tables}")
+        raise ValueError(
+            f"{where}: feature_table_map must name tables 0 to {len(tables) - 1}, got {feature_tables}"
+        )
     check_batch(where, indices, offsets, per_sample_weights, len(feature_tables))
     if pooling not in {"sum", "mean"}:
         raise ValueError(f'{where}: pooling must be "sum" or "mean", got {pooling!r}')
@@ -100,7 +109,9 @@ def check_batch(where: str, indices: Tensor, offsets: Tensor, weights: Tensor | 
             f"{where}: indices and offsets must be 1-D, got {tuple(indices.shape)} and {tuple(offsets.shape)}"
         )
     if indices.dtype not in {torch.int32, torch.int64} or offsets.dtype not in {torch.int32, torch.int64}:
-        raise TypeError(f"{where}: indices and offsets must be int32 or int64, got {indices.dtype}, {offsets.dtype}")
+        raise TypeError(
+            f"{where}: indices and offsets must be int32 or int64, got {indices.dtype}, {offsets.dtype}"
+        )
     if offsets.shape[0] < 1 or (offsets.shape[0] - 1) % features:
         raise ValueError(
             f"{where}: offsets must hold F * B + 1 items for F = {features} features, got {offsets.shape[0]}; "
@@ -113,8 +124,12 @@ def check_batch(where: str, indices: Tensor, offsets: Tensor, weights: Tensor | 
         )
 
 
-def plan_of(tables: Sequence[Tensor], indices: Tensor, offsets: Tensor, weights: Tensor | None, *lookup: Any) -> tuple[Layout, Batch]:
-    return plan(indices, offsets, weights, [t.shape[0] for t in tables], [t.shape[1] for t in tables], *lookup)
+def plan_of(
+    tables: Sequence[Tensor], indices: Tensor, offsets: Tensor, weights: Tensor | None, *lookup: Any
+) -> tuple[Layout, Batch]:
+    return plan(
+        indices, offsets, weights, [t.shape[0] for t in tables], [t.shape[1] for t in tables], *lookup
+    )
 
 
 def embedding_bags_reference(tables: Sequence[Tensor], *lookup: Any) -> Tensor:
@@ -160,13 +175,16 @@ def matrices_of(tables: Sequence[Tensor], layout: Layout) -> tuple[Layout, list[
     return apart, [tables[group.tables[0]].detach() for group in apart.groups]
 
 
-def pool(layout: Layout, matrices: Sequence[Tensor], batch: Batch) -> Tensor:
+def pool(layout: Layout, matrices: Sequence[Tensor], batch: Batch, check: bool = True) -> Tensor:
     """The CPU formulation: ``F.embedding_bag`` over as many tables as leave the pooled rows in the cache."""
     cuts, blocks = key_cuts(batch), batch.blocks(layout)
-    check_ids(layout, batch.indices, cuts)
+    if check:
+        check_ids(layout, batch.indices, cuts)
     output = matrices[0].new_empty(batch.output_shape(layout))
     for group, matrix in zip(layout.groups, matrices, strict=True):
-        for part in lookups(group, blocks, batch, cuts, lambda ids, bags, dim=group.dim: bags * dim, POOLED_ELEMENTS):
+        for part in lookups(
+            group, blocks, batch, cuts, lambda ids, bags, dim=group.dim: bags * dim, POOLED_ELEMENTS
+        ):
             pooled = F.embedding_bag(
                 part.rows,
                 matrix.narrow(0, part.first_row, part.table_rows),
@@ -213,9 +231,13 @@ class _EmbeddingBags(torch.autograd.Function):
         indices, offsets, weights, *tables = ctx.saved_tensors
         sample_grad, table_grads = None, [None] * len(ctx.sizes[0])
         if ctx.needs_input_grad[2]:
-            sample_grad = torch.ops.tetrarec.sample_weight_gradients(grad, tables, indices, offsets, weights, *ctx.lookup)
+            sample_grad = torch.ops.tetrarec.sample_weight_gradients(
+                grad, tables, indices, offsets, weights, *ctx.lookup
+            )
         if any(ctx.needs_input_grad[7:]):
-            flat = torch.ops.tetrarec.table_gradients(grad, indices, offsets, weights, *ctx.sizes, *ctx.lookup)
+            flat = torch.ops.tetrarec.table_gradients(
+                grad, indices, offsets, weights, *ctx.sizes, *ctx.lookup
+            )
             table_grads = layout_of(*ctx.sizes, *ctx.lookup[:2]).tables(flat)
         return None, None, sample_grad, None, None, None, None, *table_grads
 

@@ -23,6 +23,7 @@ class Feature(NamedTuple):
     column: int  # of the output where its result begins
     index: int  # its place among all features
     table: int
+    round: int  # how many features before it read the same key
 
 
 @dataclass(frozen=True)
@@ -55,6 +56,7 @@ class Layout:
     table_starts: tuple[int, ...]  # element of the flat buffer
     table_first_rows: tuple[int, ...]  # row of the row-wise state
     feature_dims: tuple[int, ...]
+    rounds: int  # the most features that read one key
 
     def apart(self) -> "Layout":
         """The same lookup with every table a group of its own, for tables that don't lie in one buffer."""
@@ -109,6 +111,7 @@ def _layout_of(
     keys = feature_keys or tuple(range(len(feature_tables)))
     feature_dims = tuple(dims[table] for table in feature_tables)
     columns = [sum(feature_dims[:f]) for f in range(len(feature_dims))]
+    rounds = [keys[:f].count(key) for f, key in enumerate(keys)]
     groups, table_starts, table_first_rows = [], [0] * len(rows), [0] * len(rows)
     start = first_row = 0
     for tables in members.values():
@@ -120,12 +123,14 @@ def _layout_of(
             table_first_rows[table] = first_row + row
             row += rows[table]
         features = tuple(
-            Feature(keys[f], bases[table], rows[table], columns[f], f, table)
+            Feature(keys[f], bases[table], rows[table], columns[f], f, table, rounds[f])
             for f, table in enumerate(feature_tables)
             if table in bases
         )
         by_table = [tuple(f for f in features if f.table == table) for table in tables]
-        groups.append(Group(dim, row, start, first_row, features, tuple(filter(None, by_table)), tuple(tables)))
+        groups.append(
+            Group(dim, row, start, first_row, features, tuple(filter(None, by_table)), tuple(tables))
+        )
         first_row += row
         start += -(-row * dim // ALIGNMENT) * ALIGNMENT
     features = sorted((f for group in groups for f in group.features), key=lambda f: f.index)
@@ -139,6 +144,7 @@ def _layout_of(
         tuple(table_starts),
         tuple(table_first_rows),
         feature_dims,
+        max(rounds, default=-1) + 1,
     )
 
 

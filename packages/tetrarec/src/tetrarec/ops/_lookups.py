@@ -74,7 +74,12 @@ class Lookups(NamedTuple):
 
 
 def lookups(
-    group: Group, blocks: list[Block], batch: Batch, cuts: list[int], cost: Callable[[int, int], int], limit: int
+    group: Group,
+    blocks: list[Block],
+    batch: Batch,
+    cuts: list[int],
+    cost: Callable[[int, int], int],
+    limit: int,
 ) -> Iterator[Lookups]:
     """Yield the lookups of a group, few tables at a time; all features of a table come together.
 
@@ -154,8 +159,7 @@ def write_blocks(output: Tensor, pooled: Tensor, blocks: list[Block], dim: int) 
 def _regular(blocks: list[Block], dim: int) -> bool:
     """Whether the blocks stand side by side in the columns of one matrix."""
     return all(
-        b.start == a.start + dim and b.stride == a.stride and b.bags == a.bags
-        for a, b in pairwise(blocks)
+        b.start == a.start + dim and b.stride == a.stride and b.bags == a.bags for a, b in pairwise(blocks)
     )
 
 
@@ -164,7 +168,10 @@ def output_rows(output: Tensor, blocks: list[Block], dim: int) -> tuple[Tensor, 
 
     Without a copy where every block begins and steps by whole rows; else R is the bags, copied out.
     """
-    if all(block.start % dim == 0 and block.stride % dim == 0 for block in blocks) and output.numel() % dim == 0:
+    if (
+        all(block.start % dim == 0 and block.stride % dim == 0 for block in blocks)
+        and output.numel() % dim == 0
+    ):
         places = [
             torch.arange(b.bags, dtype=torch.int32).mul_(b.stride // dim).add_(b.start // dim) for b in blocks
         ]

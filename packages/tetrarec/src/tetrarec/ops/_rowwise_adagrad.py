@@ -11,7 +11,7 @@ from torch import Tensor
 
 from tetrarec._torch_compat import below_autograd
 from tetrarec.ops._embedding_bags import embedding_bags_reference, pool
-from tetrarec.ops._layout import plan
+from tetrarec.ops._layout import layout_of, plan
 from tetrarec.ops._library import LIBRARY
 from tetrarec.ops._run_sums import group_run_sums, table_gradients_reference
 
@@ -26,7 +26,7 @@ LIBRARY.define(
 )
 LIBRARY.define(
     "embedding_bags_rowwise_adagrad(Tensor anchor, Tensor weights, Tensor state, Tensor learning_rate, float eps, "
-    f"{_LOOKUP}) -> Tensor",
+    f"bool check_ids, {_LOOKUP}) -> Tensor",
     tags=torch.Tag.pt2_compliant_tag,
 )
 
@@ -83,26 +83,40 @@ def _rowwise_adagrad_fake(*_: Any) -> None:
     return None
 
 
-def _lookup_reference(_: Tensor, weights: Tensor, *rest: Any) -> Tensor:
-    layout, _ = plan(*rest[3:])
-    indices, offsets, samples, _, _, *lookup = rest[3:]
-    return embedding_bags_reference(layout.tables(weights), indices, offsets, samples, *lookup)
+_Front = tuple[
+    Tensor, Tensor, Tensor, Tensor, float, bool
+]  # anchor, weights, state, learning rate, eps, check_ids
 
 
-def _lookup_cpu(_: Tensor, weights: Tensor, *rest: Any) -> Tensor:
-    layout, batch = plan(*rest[3:])
-    return pool(layout, [group.matrix(weights) for group in layout.groups], batch)
+def _parts(arguments: tuple[Any, ...]) -> tuple[_Front, tuple[Any, ...]]:
+    return arguments[:6], arguments[6:]
 
 
-def _lookup_cuda(_: Tensor, weights: Tensor, *rest: Any) -> Tensor:
+def _lookup_reference(*arguments: Any) -> Tensor:
+    (_, weights, *_), lookup = _parts(arguments)
+    indices, offsets, samples, rows, dims, *rest = lookup
+    return embedding_bags_reference(
+        layout_of(rows, dims, *rest[:2]).tables(weights), indices, offsets, samples, *rest
+    )
+
+
+def _lookup_cpu(*arguments: Any) -> Tensor:
+    (_, weights, *_, check_ids), lookup = _parts(arguments)
+    layout, batch = plan(*lookup)
+    return pool(layout, [group.matrix(weights) for group in layout.groups], batch, check_ids)
+
+
+def _lookup_cuda(*arguments: Any) -> Tensor:
     from tetrarec.ops._embedding_bags_triton import launch  # noqa: PLC0415  (triton: seconds to import, absent on CPU)
 
-    layout, batch = plan(*rest[3:])
+    (_, weights, *_), lookup = _parts(arguments)
+    layout, batch = plan(*lookup)
     return launch(layout, [group.matrix(weights) for group in layout.groups], batch)
 
 
-def _lookup_fake(_: Tensor, weights: Tensor, *rest: Any) -> Tensor:
-    layout, batch = plan(*rest[3:])
+def _lookup_fake(*arguments: Any) -> Tensor:
+    (_, weights, *_), lookup = _parts(arguments)
+    layout, batch = plan(*lookup)
     return weights.new_empty(batch.output_shape(layout))
 
 
@@ -115,8 +129,8 @@ class _RowwiseAdagrad(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, anchor: Tensor, *rest: Any) -> Tensor:
-        *ctx.optimizer, indices, offsets, samples = rest[:7]
-        ctx.lookup = rest[7:]
+        *ctx.optimizer, _, indices, offsets, samples = rest[:8]
+        ctx.lookup = rest[8:]
         ctx.save_for_backward(indices, offsets, samples)
         with below_autograd():
             return torch.ops.tetrarec.embedding_bags_rowwise_adagrad(anchor, *rest)
@@ -125,14 +139,14 @@ class _RowwiseAdagrad(torch.autograd.Function):
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         indices, offsets, samples = ctx.saved_tensors
         sample_grad = None
-        if ctx.needs_input_grad[7]:
+        if ctx.needs_input_grad[8]:
             layout, _ = plan(indices, offsets, samples, *ctx.lookup)
             tables = layout.tables(ctx.optimizer[0])
             sample_grad = torch.ops.tetrarec.sample_weight_gradients(
                 grad, tables, indices, offsets, samples, *ctx.lookup[2:]
             )
         torch.ops.tetrarec.rowwise_adagrad_(*ctx.optimizer, grad, indices, offsets, samples, *ctx.lookup)
-        return *(None,) * 7, sample_grad, *(None,) * 6
+        return *(None,) * 8, sample_grad, *(None,) * 6
 
 
 def _lookup_autograd(anchor: Tensor, *rest: Any) -> Tensor:

@@ -48,7 +48,9 @@ def table_gradients_reference(grad: Tensor, *lookup: Any) -> Tensor:
     return flat
 
 
-def group_run_sums(layout: Layout, output_grad: Tensor, batch: Batch) -> Iterator[tuple[Group, Tensor, Tensor]]:
+def group_run_sums(
+    layout: Layout, output_grad: Tensor, batch: Batch
+) -> Iterator[tuple[Group, Tensor, Tensor]]:
     """Yield ``(group, rows, sums)``: rows of the group's matrix, each once, and their gradients.
 
     ``rows`` is ``[U]``, int64, rising; ``sums`` is ``[U, dim]`` in float32 or wider.
@@ -60,7 +62,9 @@ def group_run_sums(layout: Layout, output_grad: Tensor, batch: Batch) -> Iterato
     for group in layout.groups:
         for part in lookups(group, blocks, batch, cuts, lambda ids, bags: ids, SORTED_LOOKUPS):
             if part.rows.numel():
-                yield from ((group, rows, sums) for rows, sums in _run_sums(part, grad, group.dim, batch.mean))
+                yield from (
+                    (group, rows, sums) for rows, sums in _run_sums(part, grad, group.dim, batch.mean)
+                )
 
 
 def _run_sums(part: Lookups, grad: Tensor, dim: int, mean: bool) -> Iterator[tuple[Tensor, Tensor]]:

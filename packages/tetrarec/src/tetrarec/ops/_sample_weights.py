@@ -54,7 +54,9 @@ def _dots(part: Lookups, matrix: Tensor, grad: Tensor, dim: int, mean: bool) -> 
     bag_grad, places = output_rows(grad, part.blocks, dim)
     table = matrix.narrow(0, part.first_row, part.table_rows)
     pairs = zip(part.rows.split(LOOKUPS), part.per_lookup(places).split(LOOKUPS), strict=True)
-    dots = torch.cat([torch.linalg.vecdot(table[rows].to(grad.dtype), bag_grad[bags]) for rows, bags in pairs])
+    dots = torch.cat([
+        torch.linalg.vecdot(table[rows].to(grad.dtype), bag_grad[bags]) for rows, bags in pairs
+    ])
     return dots * part.per_lookup(part.bag_scale(dots.dtype)) if mean else dots
 
 

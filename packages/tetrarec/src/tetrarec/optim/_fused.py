@@ -38,7 +38,9 @@ class FusedOptimizer(Optimizer):
         groups = zip(self.param_groups, weights, self._names, self._modules, strict=True)
         for group, parameters, names, module in groups:
             group["params"], group["lr"] = list(parameters), module.learning_rate
-            for name, parameter, state in zip(names, parameters, module.split_optimizer_states(), strict=True):
+            for name, parameter, state in zip(
+                names, parameters, module.split_optimizer_states(), strict=True
+            ):
                 self.state[parameter] = {f"{name}.momentum_1": state}
 
     def step(self, closure: Callable[[], Tensor] | None = None) -> Tensor | None:
@@ -72,7 +74,9 @@ class FusedOptimizer(Optimizer):
         self._take_learning_rates()
         state = {}
         for group, names in zip(self.param_groups, self._names, strict=True):
-            state.update({name: dict(self.state[weight]) for name, weight in zip(names, group["params"], strict=True)})
+            state.update({
+                name: dict(self.state[weight]) for name, weight in zip(names, group["params"], strict=True)
+            })
         settings = [
             {"params": list(names), "lr": module.get_learning_rate(), "eps": module.eps}
             for names, module in zip(self._names, self._modules, strict=True)
@@ -93,7 +97,9 @@ class FusedOptimizer(Optimizer):
         for group, names in zip(self.param_groups, self._names, strict=True):
             for name, weight in zip(names, group["params"], strict=True):
                 if name not in given:
-                    raise KeyError(f"FusedOptimizer.load_state_dict: no state for {name!r}, only for {list(given)}")
+                    raise KeyError(
+                        f"FusedOptimizer.load_state_dict: no state for {name!r}, only for {list(given)}"
+                    )
                 for entry, state in self.state[weight].items():
                     if given[name][entry].shape != state.shape:
                         raise ValueError(

@@ -88,7 +88,9 @@ class RowWiseAdagrad(Optimizer):
 def _move(parameter: Tensor, state: dict[str, Any], group: dict[str, Any]) -> None:
     grad = -parameter.grad if group["maximize"] else parameter.grad
     if grad.is_sparse:
-        raise TypeError("RowWiseAdagrad: gradients must be dense, got a sparse one; use sparse=False in the embedding")
+        raise TypeError(
+            "RowWiseAdagrad: gradients must be dense, got a sparse one; use sparse=False in the embedding"
+        )
     if group["weight_decay"]:
         grad = grad.add(parameter, alpha=group["weight_decay"])
     columns = (1,) * (parameter.ndim - 1)

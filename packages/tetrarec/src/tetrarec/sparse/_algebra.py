@@ -37,7 +37,9 @@ def split(self: "KeyedJaggedTensor", segments: Sequence[int]) -> list["KeyedJagg
                 weights=None if self.weights_or_none() is None else self.weights()[value_span],
                 lengths=self.lengths()[bag_span],
                 stride=self.stride(),
-                strides=self.stride_per_key_per_rank()[first:last] if self.variable_stride_per_key() else None,
+                strides=self.stride_per_key_per_rank()[first:last]
+                if self.variable_stride_per_key()
+                else None,
                 length_per_key=self.length_per_key()[first:last],
                 inverse=self.inverse_indices_or_none(),
             )
@@ -124,7 +126,9 @@ def _joined_weights(where: str, weights: list[Tensor | None]) -> Tensor | None:
     if not given:
         return None
     if len(given) != len(weights):
-        raise ValueError(f"{where}: all must have weights or none, got weights in {len(given)} of {len(weights)}")
+        raise ValueError(
+            f"{where}: all must have weights or none, got weights in {len(given)} of {len(weights)}"
+        )
     return torch.cat(given)
 
 

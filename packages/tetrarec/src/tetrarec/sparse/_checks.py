@@ -9,7 +9,9 @@ from torch import Tensor
 INTEGERS = frozenset({torch.int32, torch.int64})
 
 
-def check_jagged(where: str, values: Tensor, weights: Tensor | None, lengths: Tensor | None, offsets: Tensor | None) -> None:
+def check_jagged(
+    where: str, values: Tensor, weights: Tensor | None, lengths: Tensor | None, offsets: Tensor | None
+) -> None:
     """Check the tensors of a jagged batch against each other: kinds, shapes, dtypes.
 
     Raises:
@@ -27,7 +29,9 @@ def check_jagged(where: str, values: Tensor, weights: Tensor | None, lengths: Te
         if tensor is None:
             continue
         if tensor.ndim != 1:
-            raise ValueError(f"{where}: {name} must be 1-D, got {tuple(tensor.shape)}; pass {name}.reshape(-1)")
+            raise ValueError(
+                f"{where}: {name} must be 1-D, got {tuple(tensor.shape)}; pass {name}.reshape(-1)"
+            )
         if tensor.dtype not in INTEGERS:
             raise ValueError(f"{where}: {name} must be int32 or int64, got {tensor.dtype}")
         if tensor.device != values.device:
@@ -41,7 +45,9 @@ def check_jagged(where: str, values: Tensor, weights: Tensor | None, lengths: Te
         )
 
 
-def check_bags(where: str, keys: Sequence[str], bags: int, stride: int | None, strides: Sequence[int] | None) -> int:
+def check_bags(
+    where: str, keys: Sequence[str], bags: int, stride: int | None, strides: Sequence[int] | None
+) -> int:
     """The batch size, from the number of bags; checked against the stride or strides where they are given.
 
     Raises:
@@ -49,7 +55,9 @@ def check_bags(where: str, keys: Sequence[str], bags: int, stride: int | None, s
     """
     if strides is not None:
         if len(strides) != len(keys) or min(strides, default=0) < 0:
-            raise ValueError(f"{where}: stride_per_key must hold one size for each of {len(keys)} keys, got {strides}")
+            raise ValueError(
+                f"{where}: stride_per_key must hold one size for each of {len(keys)} keys, got {strides}"
+            )
         if sum(strides) != bags:
             raise ValueError(
                 f"{where}: lengths must hold {sum(strides)} items, the sum of stride_per_key {list(strides)}, got {bags}"

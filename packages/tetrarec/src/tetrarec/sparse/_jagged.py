@@ -73,7 +73,9 @@ class JaggedTensor:
         """The same shapes and dtypes, uninitialised."""
         parts = jt.values(), jt.weights_or_none(), jt.lengths_or_none(), jt.offsets_or_none()
         blank = (None if part is None else torch.empty_like(part, device=device) for part in parts)
-        return make(JaggedTensor, **dict(zip(("values", "weights", "lengths", "offsets"), blank, strict=True)))
+        return make(
+            JaggedTensor, **dict(zip(("values", "weights", "lengths", "offsets"), blank, strict=True))
+        )
 
     @staticmethod
     def from_dense(values: Sequence[Tensor], weights: Sequence[Tensor] | None = None) -> "JaggedTensor":
@@ -83,7 +85,9 @@ class JaggedTensor:
             ValueError: no tensor is given, or weights of other lengths.
         """
         if not values:
-            raise ValueError("JaggedTensor.from_dense: needs at least one tensor; JaggedTensor.empty makes one of none")
+            raise ValueError(
+                "JaggedTensor.from_dense: needs at least one tensor; JaggedTensor.empty makes one of none"
+            )
         sizes = [value.shape[0] for value in values]
         if weights is not None and [weight.shape[0] for weight in weights] != sizes:
             raise ValueError(
@@ -122,7 +126,9 @@ class JaggedTensor:
         """
         return _padded(self._values, self.lengths(), self.offsets(), desired_length, padding_value)
 
-    def to_padded_dense_weights(self, desired_length: int | None = None, padding_value: float = 0.0) -> Tensor:
+    def to_padded_dense_weights(
+        self, desired_length: int | None = None, padding_value: float = 0.0
+    ) -> Tensor:
         """:meth:`to_padded_dense` of the weights.
 
         Raises:
@@ -190,7 +196,9 @@ class JaggedTensor:
         return self._values, self._weights, self._lengths, self._offsets
 
     def _map(self, function: Callable[[Any], Any]) -> "JaggedTensor":
-        values, weights, lengths, offsets = (None if part is None else function(part) for part in self._parts())
+        values, weights, lengths, offsets = (
+            None if part is None else function(part) for part in self._parts()
+        )
         return make(JaggedTensor, values=values, weights=weights, lengths=lengths, offsets=offsets)
 
     def __len__(self) -> int:

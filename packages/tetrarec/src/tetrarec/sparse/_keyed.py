@@ -32,14 +32,18 @@ class KeyedTensor:
 
     _key_dim: int = 1
 
-    def __init__(self, keys: Sequence[str], length_per_key: Sequence[int], values: Tensor, key_dim: int = 1) -> None:
+    def __init__(
+        self, keys: Sequence[str], length_per_key: Sequence[int], values: Tensor, key_dim: int = 1
+    ) -> None:
         if len(keys) != len(length_per_key):
             raise ValueError(
                 f"KeyedTensor: length_per_key must hold one width for each of {len(keys)} keys, "
                 f"got {list(length_per_key)}"
             )
         if not -values.ndim <= key_dim < values.ndim:
-            raise ValueError(f"KeyedTensor: key_dim must be a dimension of {tuple(values.shape)}, got {key_dim}")
+            raise ValueError(
+                f"KeyedTensor: key_dim must be a dimension of {tuple(values.shape)}, got {key_dim}"
+            )
         if sum(length_per_key) != values.shape[key_dim]:
             raise ValueError(
                 f"KeyedTensor: length_per_key must add up to {values.shape[key_dim]}, dimension {key_dim} of "
@@ -144,11 +148,15 @@ class KeyedTensor:
         if key not in self._keys:
             raise missing_key("KeyedTensor", key, self._keys)
         place = self._keys.index(key)
-        return self._values.narrow(self._key_dim, sum(self._length_per_key[:place]), self._length_per_key[place])
+        return self._values.narrow(
+            self._key_dim, sum(self._length_per_key[:place]), self._length_per_key[place]
+        )
 
     def __repr__(self) -> str:
         if not isinstance(self._values, Tensor):
             return f"KeyedTensor(values={self._values!r})"
-        widths = ", ".join(f"{key}: {width}" for key, width in zip(self._keys, self._length_per_key, strict=True))
+        widths = ", ".join(
+            f"{key}: {width}" for key, width in zip(self._keys, self._length_per_key, strict=True)
+        )
         shape = tuple(self._values.shape)
         return f"KeyedTensor({{{widths}}}, values={shape} {self._values.dtype} on {self._values.device})"

@@ -94,7 +94,9 @@ class KeyedJaggedTensor:
         self._strides = strides
         self._inverse = inverse_indices
         if length_per_key is not None:
-            check_length_per_key(where, self._keys, values.shape[0], length_per_key, self.lengths(), self.stride_per_key())
+            check_length_per_key(
+                where, self._keys, values.shape[0], length_per_key, self.lengths(), self.stride_per_key()
+            )
             self._length_per_key = list(length_per_key)
 
     @staticmethod
@@ -140,7 +142,9 @@ class KeyedJaggedTensor:
         ).sync()
 
     @staticmethod
-    def from_jt_dict(jt_dict: dict[str, JaggedTensor], force_variable_stride: bool = False) -> "KeyedJaggedTensor":
+    def from_jt_dict(
+        jt_dict: dict[str, JaggedTensor], force_variable_stride: bool = False
+    ) -> "KeyedJaggedTensor":
         """Join a JaggedTensor a key. Keys of different batch sizes give a batch with a stride for each key.
 
         Args:
@@ -260,7 +264,9 @@ class KeyedJaggedTensor:
             ValueError: there are none.
         """
         if self._inverse is None:
-            raise ValueError("KeyedJaggedTensor: has no inverse_indices; inverse_indices_or_none() gives None instead")
+            raise ValueError(
+                "KeyedJaggedTensor: has no inverse_indices; inverse_indices_or_none() gives None instead"
+            )
         return self._inverse
 
     def inverse_indices_or_none(self) -> Inverse | None:
@@ -340,7 +346,13 @@ class KeyedJaggedTensor:
         return sum(tensor.nbytes for tensor in self._tensors())
 
     def _tensors(self) -> list[Tensor]:
-        parts = [self._values, self._weights, self._lengths, self._offsets, self._inverse and self._inverse[1]]
+        parts = [
+            self._values,
+            self._weights,
+            self._lengths,
+            self._offsets,
+            self._inverse and self._inverse[1],
+        ]
         return [part for part in parts if part is not None]
 
     def _map(self, function: Callable[[Tensor], Tensor], weights: Tensor | None) -> "KeyedJaggedTensor":
@@ -396,7 +408,9 @@ def _strides(
 def _check_inverse(where: str, keys: list[str], inverse: Inverse, strides: list[list[int]] | None) -> int:
     names, places = inverse
     if strides is None:
-        raise ValueError(f"{where}: inverse_indices need stride_per_key_per_rank, the bags of each key, got None")
+        raise ValueError(
+            f"{where}: inverse_indices need stride_per_key_per_rank, the bags of each key, got None"
+        )
     if places.ndim != 2 or places.shape[0] != len(names):
         raise ValueError(
             f"{where}: inverse_indices must be (keys, [keys, B]), got {len(names)} keys and {tuple(places.shape)}"

@@ -12,7 +12,12 @@ Flat = tuple[list[Any], Any]
 
 
 def _flatten_jagged(jagged: JaggedTensor) -> Flat:
-    return [jagged.values(), jagged.weights_or_none(), jagged.lengths_or_none(), jagged.offsets_or_none()], None
+    return [
+        jagged.values(),
+        jagged.weights_or_none(),
+        jagged.lengths_or_none(),
+        jagged.offsets_or_none(),
+    ], None
 
 
 def _unflatten_jagged(parts: list[Any], _: None) -> JaggedTensor:
@@ -37,7 +42,9 @@ def _unflatten_keyed_jagged(parts: list[Any], context: Any) -> KeyedJaggedTensor
     values, weights, lengths, offsets, places = parts
     keys, strides, names = context
     stride = None
-    if strides is not None:  # without strides of their own, the batch size is found from the lengths when asked for
+    if (
+        strides is not None
+    ):  # without strides of their own, the batch size is found from the lengths when asked for
         stride = max((sum(ranks) for ranks in strides), default=0)
     inverse = None if names is None else (names, places)
     if inverse is not None and hasattr(places, "shape"):
@@ -68,7 +75,9 @@ def _named(kind: type) -> str:
     return f"tetrarec.sparse.{kind.__name__}"
 
 
-register_pytree_node(JaggedTensor, _flatten_jagged, _unflatten_jagged, serialized_type_name=_named(JaggedTensor))
+register_pytree_node(
+    JaggedTensor, _flatten_jagged, _unflatten_jagged, serialized_type_name=_named(JaggedTensor)
+)
 register_pytree_node(
     KeyedJaggedTensor,
     _flatten_keyed_jagged,

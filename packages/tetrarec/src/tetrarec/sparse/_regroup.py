@@ -24,6 +24,8 @@ def regroup(keyed_tensors: Sequence["KeyedTensor"], groups: Sequence[Sequence[st
         if key not in found:
             raise missing_key("KeyedTensor.regroup", key, list(found))
         if key in repeated:
-            raise ValueError(f"KeyedTensor.regroup: the key {key!r} stands in several of the tensors; rename one")
+            raise ValueError(
+                f"KeyedTensor.regroup: the key {key!r} stands in several of the tensors; rename one"
+            )
     dim = keyed_tensors[0].key_dim() if keyed_tensors else 1
     return [torch.cat([found[key] for key in group], dim=dim) for group in groups]

@@ -28,6 +28,8 @@ class TableBatchedEmbeddingBags(nn.Module):
         learning_rate: of the updates; see :meth:`set_learning_rate`.
         eps: added to the root of the state. The default is 1e-8, as in the established fused kernels;
             ``torch.optim.Adagrad`` has 1e-10.
+        check_ids: refuse ids outside their table on the CPU. Without the check such an id may read and move a row of the
+            table beside it. A GPU doesn't look: there such an id contributes nothing.
         dtype: of the weights: float32, float64, float16 or bfloat16. Narrow rows are widened to float32 for the update
             and rounded to nearest, so that steps under half a unit of the last place are lost.
         device: of weights and state.
@@ -60,6 +62,7 @@ class TableBatchedEmbeddingBags(nn.Module):
         pooling: str = "sum",
         learning_rate: float = 0.01,
         eps: float = DEFAULT_EPS,
+        check_ids: bool = True,
         dtype: torch.dtype = torch.float32,
         device: torch.device | str | None = None,
     ) -> None:
@@ -71,6 +74,7 @@ class TableBatchedEmbeddingBags(nn.Module):
         self.feature_table_map = features
         self.pooling = pooling
         self.eps = float(eps)
+        self.check_ids = check_ids
         layout = self._layout()
         state_dtype = torch.promote_types(dtype, torch.float32)
         weights = torch.zeros(layout.numel, dtype=dtype, device=device)
@@ -130,6 +134,7 @@ class TableBatchedEmbeddingBags(nn.Module):
             self.row_state,
             self.learning_rate,
             self.eps,
+            self.check_ids,
             indices,
             offsets,
             per_sample_weights,
@@ -196,6 +201,8 @@ def _check(
     if pooling not in {"sum", "mean"}:
         raise ValueError(f'{where}: pooling must be "sum" or "mean", got {pooling!r}')
     if not eps > 0:
-        raise ValueError(f"{where}: eps must be positive, got {eps}; a row with zero gradient would divide by it")
+        raise ValueError(
+            f"{where}: eps must be positive, got {eps}; a row with zero gradient would divide by it"
+        )
     if not dtype.is_floating_point:
         raise TypeError(f"{where}: dtype must be floating, got {dtype}")
