@@ -136,6 +136,10 @@ def test_a_gap_of_rows_without_data_is_refused():
         storage.set(slice(0, 5), torch.zeros(5))
     with pytest.raises(IndexError, match="no row yet"):
         storage.get(torch.tensor([0]))
+    storage.set(torch.tensor([1, 0]), torch.ones(2))
+    with pytest.raises(IndexError, match="rows 3 to 3 of 2"):
+        storage.set(torch.tensor([0, 3]), torch.ones(2))
+    assert len(storage) == 2
 
 
 def test_given_tensors_are_full_from_the_start_and_written_in_place():
@@ -153,6 +157,24 @@ def test_the_device_of_the_first_write_can_be_taken():
     storage.set(0, torch.zeros(2))
     assert storage.device == torch.device("cpu")
     assert storage.get(torch.tensor([0])).device == storage.device
+
+
+def test_rows_lie_on_the_device_of_their_storage_and_are_read_there():
+    row = TensorDict(
+        {"x": torch.ones(2, 3), "n": {"y": torch.ones(2)}}, [2]
+    )  # "meta" stands for any other device
+    storage = LazyTensorStorage(4, device="meta")
+    storage.set(slice(0, 2), row)
+    storage.set(torch.tensor([0, 2]), row)
+    for got in (storage.get(torch.tensor([2, 0])), storage[:2]):
+        assert got.device == got["x"].device == got["n", "y"].device == torch.device("meta")
+        assert got["x"].shape == (2, 3)
+
+
+def test_a_memmap_storage_reads_onto_another_device(tmp_path):
+    storage = LazyMemmapStorage(4, scratch_dir=tmp_path, device="meta")
+    storage.set(slice(0, 2), TensorDict({"x": torch.ones(2, 3)}, [2]))
+    assert storage.get(torch.tensor([0]))["x"].device == storage[:]["x"].device == torch.device("meta")
 
 
 def test_another_process_opens_what_a_memmap_storage_writes(tmp_path):

@@ -158,7 +158,7 @@ class ReplayBuffer:
     def state_dict(self) -> dict[str, Any]:
         """Rows and positions, in plain containers that ``torch.save`` writes and ``weights_only`` reads.
 
-        The rows share memory with the storage: save or copy them before the next write.
+        The rows may share memory with the storage: save or copy them before the next write.
         """
         generator = self._sampler.generator
         return {

@@ -177,6 +177,15 @@ def gather(node: Column | Branch, index: Tensor, array: np.ndarray, device: torc
     return TensorDict.trusted(out, Size((len(index), *node.batch_tail)), device)
 
 
+def first_rows(node: Column | Branch, count: int) -> Any:
+    """The first ``count`` rows as plain tensors in nested dicts: shared if these are all rows, copied otherwise, since
+    saving a part of a tensor would save the whole.
+    """
+    if type(node) is Branch:
+        return {name: first_rows(child, count) for name, child in node.children.items()}
+    return node.tensor if count == len(node.tensor) else node.tensor[:count].clone()
+
+
 def allocate(data: Any, capacity: int, device: torch.device, key: tuple[str, ...] = ()) -> Any:
     """Room for ``capacity`` rows like those of ``data``, whose first dimension is one row or more.
 

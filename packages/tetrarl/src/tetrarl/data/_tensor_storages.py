@@ -13,7 +13,7 @@ import torch
 from tetradict import TensorDict, TensorDictBase
 from torch import Tensor
 
-from tetrarl.data._columns import Branch, Column, allocate, compile_columns, gather, write
+from tetrarl.data._columns import Branch, Column, allocate, compile_columns, first_rows, gather, write
 from tetrarl.data._storages import Storage
 
 _CPU = torch.device("cpu")
@@ -62,8 +62,10 @@ class TensorStorage(Storage):
     def get(self, index: int | slice | Sequence[int] | Tensor) -> Any:
         """Rows by position: views for an int or a slice, copies for an index.
 
+        An index of integers is trusted to name rows that hold data; a buffer checks what its user gives.
+
         Raises:
-            IndexError: a position without data, or the storage was never written.
+            IndexError: the storage was never written.
         """
         if self._columns is None:
             raise IndexError(f"{type(self).__name__}: no row yet; extend the buffer first")
@@ -86,13 +88,14 @@ class TensorStorage(Storage):
         self._len = 0
 
     def state_dict(self) -> dict[str, Any]:
-        """The rows that hold data as (nested dicts of) tensors that share memory with the storage."""
+        """The rows that hold data as (nested dicts of) tensors, which may share memory with the storage."""
         if self._columns is None:
-            return {"rows": None, "batch_size": [0]}
-        rows = self._storage[: self._len]
-        if isinstance(rows, Tensor):
-            return {"rows": rows, "batch_size": None}
-        return {"rows": rows.to_dict(), "batch_size": list(rows.batch_size)}
+            return {"rows": None, "batch_size": None}
+        rows = first_rows(self._columns, self._len)
+        return {
+            "rows": rows,
+            "batch_size": [self._len, *self._columns.batch_tail] if isinstance(rows, dict) else None,
+        }
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Copy the rows of another storage over the first ones.
@@ -140,10 +143,13 @@ class TensorStorage(Storage):
             first = last = rows = cursor + self._len if cursor < 0 else cursor
             shape = ()
         else:
-            rows = torch.as_tensor(cursor)
-            rows = (rows.nonzero().flatten() if rows.dtype == torch.bool else rows).to(self.device)
+            rows = torch.as_tensor(cursor).cpu()
+            rows = rows.nonzero().flatten() if rows.dtype == torch.bool else rows
             shape = tuple(rows.shape)
             first, last = (int(rows.min()), int(rows.max())) if rows.numel() else (0, -1)
+            if last >= self._len and len(rows[rows >= self._len].unique()) < last + 1 - self._len:
+                first = last  # rows without data would stay before the last
+            rows = rows if self.device is None else rows.to(self.device)
         if first < 0 or last >= self.max_size or first > self._len:
             raise IndexError(
                 f"{type(self).__name__}: rows {first} to {last} of {self._len} that hold data, room for {self.max_size}"

@@ -25,14 +25,14 @@ from tetrarl.data.datasets._writer import DATA, MANIFEST, write_collection
 
 
 class BaseDatasetExperienceReplay(TensorDictReplayBuffer):
-    """Transitions of a recorded dataset, memory-mapped and read only.
+    """Transitions of a recorded dataset, memory-mapped and read only: the base of the hub's classes.
 
     The first opening converts the source's files to transitions in ``root/dataset_id``; later ones map what lies
     there. Files that changed since are converted anew. Several processes may open at once: each that finds nothing
     converts, and what is finished first stands.
 
     Args:
-        source: the dataset's files and how to read them.
+        source: the dataset's files and how to read them, which each class of the hub brings along.
         batch_size: rows of a sample, where ``sample`` is not told.
         root: folder of all datasets of the kind.
         sampler: see :class:`~tetrarl.data.ReplayBuffer`.

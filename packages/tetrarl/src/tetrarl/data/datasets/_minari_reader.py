@@ -14,7 +14,8 @@ import numpy as np
 
 from tetrarl.data.datasets._hdf5_rows import dataset_rows, import_h5py
 from tetrarl.data.datasets._minari_hdf5 import entry_name, subspace
-from tetrarl.data.datasets._source import EpisodeReader, Key
+from tetrarl.data.datasets._raw import Key
+from tetrarl.data.datasets._source import EpisodeReader
 
 
 @contextmanager

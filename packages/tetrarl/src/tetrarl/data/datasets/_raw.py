@@ -9,6 +9,8 @@ from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 
+Key: TypeAlias = tuple[str, ...]
+
 
 class Rows(Protocol):
     """Anything that holds rows: a numpy array, an ``h5py.Dataset``, or a reader that decodes as it is sliced."""
@@ -74,7 +76,7 @@ class RawEpisode:
     where: str = "episode"
 
 
-def leaves(tree: RowTree, prefix: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Rows]]:
+def leaves(tree: RowTree, prefix: Key = ()) -> Iterator[tuple[Key, Rows]]:
     """The rows of a tree with their keys, each key prefixed."""
     if not isinstance(tree, Mapping):
         yield prefix, tree

@@ -8,9 +8,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from tetrarl.data.datasets._raw import RawEpisode
-
-Key = tuple[str, ...]
+from tetrarl.data.datasets._raw import Key, RawEpisode
 
 
 class EpisodeReader(Protocol):

@@ -14,9 +14,7 @@ import torch
 from tetradict import TensorDict
 
 from tetrarl.data.datasets._decoders import TextRows
-from tetrarl.data.datasets._raw import RawEpisode, Rows, leaves
-
-Key = tuple[str, ...]
+from tetrarl.data.datasets._raw import Key, RawEpisode, Rows, leaves
 
 
 @dataclass(frozen=True)
@@ -96,7 +94,7 @@ def to_ted(episode: RawEpisode) -> TensorDict:
         node = nested
         for name in key[:-1]:
             node = node.setdefault(name, {})
-        node[key[-1]] = torch.from_numpy(np.ascontiguousarray(array).copy())
+        node[key[-1]] = torch.from_numpy(np.array(array, order="C"))
     return TensorDict(nested, batch_size=[length])
 
 

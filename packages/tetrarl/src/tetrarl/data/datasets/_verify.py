@@ -12,7 +12,8 @@ from tetradict import TensorDictBase
 from torch import Tensor
 
 from tetrarl.data.datasets._manifest import Manifest, differing_file
-from tetrarl.data.datasets._source import EpisodeReader, Key, Source
+from tetrarl.data.datasets._raw import Key
+from tetrarl.data.datasets._source import EpisodeReader, Source
 
 _FLAGS = ("done", "terminated", "truncated")
 

@@ -17,8 +17,8 @@ from tetradict import TensorDict
 from tqdm import tqdm
 
 from tetrarl.data.datasets._manifest import Manifest, checksums
-from tetrarl.data.datasets._raw import RawEpisode
-from tetrarl.data.datasets._ted import Key, Layout, ted_arrays, ted_layout
+from tetrarl.data.datasets._raw import Key, RawEpisode
+from tetrarl.data.datasets._ted import Layout, ted_arrays, ted_layout
 
 try:
     import fcntl
@@ -60,9 +60,8 @@ def write_collection(
             files=checksums(scratch / DATA),
         )
         manifest.write(scratch / MANIFEST)
-        for (
-            name
-        ) in manifest.files:  # so that writing into a view of the data stays in the process that does it
+        # Read only, so that what is written into a view of the data stays in the process that writes it.
+        for name in manifest.files:
             (scratch / DATA / name).chmod(0o444)
 
 
