@@ -135,34 +135,35 @@ class PPOLoss(LossModule):
     @dispatch
     def forward(self, tensordict: TensorDictBase) -> TensorDictBase:
         """The terms of the loss for a batch of data, ``[*B]``, which is left alone."""
-        data = tensordict.copy()
-        advantage = self._advantage(data)
+        data, advantage = self._advantage(tensordict)
         dist, log_weight = self._log_weight(data, advantage)
-        out = {"loss_objective": reduced(-self._gain(log_weight, advantage), self.reduction)}
+        ratio = log_weight.exp()
+        gain, out = self._gain(ratio, advantage)
+        out |= self._watched(log_weight.detach(), ratio.detach())
+        out["loss_objective"] = -reduced(gain, self.reduction)
         if self.entropy_bonus:
             entropy = self._entropy(dist)
-            out["entropy"] = entropy.detach().mean()
-            out["loss_entropy"] = reduced(-self.entropy_coeff * entropy, self.reduction)
+            total = reduced(entropy, self.reduction)
+            out["entropy"] = total.detach() if self.reduction == "mean" else entropy.detach().mean()
+            out["loss_entropy"] = -self.entropy_coeff * total
         if self.critic_network is not None:
             out |= self._critic_terms(data)
-        with torch.no_grad():
-            out |= self._watched(log_weight)
         return TensorDict.trusted(out, torch.Size())
 
     def loss_critic(self, tensordict: TensorDictBase) -> Tensor:
         """The value loss for a batch of data, weighted and reduced."""
-        return self._critic_terms(tensordict.copy())["loss_critic"]
+        return self._critic_terms(tensordict)["loss_critic"]
 
     def _value_network(self) -> TensorDictModuleBase | None:
         return self.critic_network
 
-    def _advantage(self, data: TensorDictBase) -> Tensor:
-        """The advantage in the data, or else an estimate, which also sets the value target in ``data``."""
+    def _advantage(self, data: TensorDictBase) -> tuple[TensorDictBase, Tensor]:
+        """The data and their advantage; where they have none, a copy with an estimate of it and a value target."""
         advantage = data.get(self._keys.advantage, None)
         if advantage is None:
-            self.value_estimator(data)
+            data = self.value_estimator(data.copy())
             advantage = data[self._keys.advantage]
-        return standardize(advantage, 1e-6) if self.normalize_advantage else advantage
+        return data, standardize(advantage, 1e-6) if self.normalize_advantage else advantage
 
     def _log_weight(self, data: TensorDictBase, advantage: Tensor) -> tuple[Distribution, Tensor]:
         """The policy's distribution now, and the log-ratio of its probability of each action to the old one."""
@@ -191,24 +192,23 @@ class PPOLoss(LossModule):
             )
         return dist, log_weight
 
-    def _gain(self, log_weight: Tensor, advantage: Tensor) -> Tensor:
-        """What the policy is to increase."""
-        return log_weight.exp() * advantage
+    def _gain(self, ratio: Tensor, advantage: Tensor) -> tuple[Tensor, dict[str, Tensor]]:
+        """What the policy is to increase, and what is watched of it."""
+        return ratio * advantage, {}
 
     def _entropy(self, dist: Distribution) -> Tensor:
         """The entropy of the policy in each state, ``[*B, 1]``."""
         try:
             return dist.entropy().unsqueeze(-1)
         except NotImplementedError:
-            shape = (self.samples_mc_entropy,)
-            draws = dist.rsample(shape) if dist.has_rsample else dist.sample(shape)
-            return -dist.log_prob(draws).mean(0).unsqueeze(-1)
+            return -_log_prob_of_draws(dist, self.samples_mc_entropy).mean(0).unsqueeze(-1)
 
     def _critic_terms(self, data: TensorDictBase) -> dict[str, Tensor]:
         """The value loss and what is watched of it."""
         target = _present(self, data, self._keys.value_target)
         old = _present(self, data, self._keys.value) if self.clip_value else None
-        value = _present(self, self.critic_network(data), self._keys.value)
+        states = data.select(*self.critic_network.in_keys)  # the critic writes into these, not into the data
+        value = _present(self, self.critic_network(states), self._keys.value)
         out = {}
         loss = distance_loss(target, value, self.loss_critic_type)
         if old is not None:
@@ -216,23 +216,21 @@ class PPOLoss(LossModule):
             clipped = old + (value - old).clamp(-bound, bound)
             out["value_clip_fraction"] = (clipped != value).to(value.dtype).mean()
             loss = torch.maximum(loss, distance_loss(target, clipped, self.loss_critic_type))
-        out["loss_critic"] = reduced(self.critic_coeff * loss, self.reduction)
+        out["loss_critic"] = self.critic_coeff * reduced(loss, self.reduction)
         if self.log_explained_variance:
             with torch.no_grad():
                 spread = target.var(correction=0)
                 out["explained_variance"] = 1 - (target - value).var(correction=0) / spread.clamp(min=1e-8)
         return out
 
-    def _watched(self, log_weight: Tensor) -> dict[str, Tensor]:
+    def _watched(self, log_weight: Tensor, ratio: Tensor) -> dict[str, Tensor]:
         """Figures on how far the policy has moved."""
-        flat = log_weight.flatten()
-        size = (2 * flat.logsumexp(0) - (2 * flat).logsumexp(0)).exp()
-        ratio = flat.exp()
+        mean = ratio.mean()
         return {
-            "kl_approx": -flat.mean(),
-            "ESS": size / flat.numel(),
+            "kl_approx": -log_weight.mean(),
+            "ESS": ratio.numel() * (mean / torch.linalg.vector_norm(ratio)).square(),
             "max_ratio": ratio.max(),
-            "mean_ratio": ratio.mean(),
+            "mean_ratio": mean,
         }
 
 
@@ -319,19 +317,20 @@ class ClipPPOLoss(PPOLoss):
         """The entries of the result."""
         return [*super().out_keys, "clip_fraction"]
 
-    def _bounds(self) -> tuple[Tensor, Tensor]:
-        """The least and the greatest log-ratio."""
+    def _gain(self, ratio: Tensor, advantage: Tensor) -> tuple[Tensor, dict[str, Tensor]]:
         low = self.clip_epsilon_low if self._two_sided else self.clip_epsilon
-        return (-low).log1p(), self.clip_epsilon.log1p()
+        clipped = ratio.clamp(1 - low, 1 + self.clip_epsilon)
+        beyond = clipped.detach() != ratio.detach()
+        gain = torch.minimum(ratio * advantage, clipped * advantage)
+        return gain, {"clip_fraction": beyond.to(ratio.dtype).mean()}
 
-    def _gain(self, log_weight: Tensor, advantage: Tensor) -> Tensor:
-        clipped = log_weight.clamp(*self._bounds())
-        return torch.minimum(log_weight.exp() * advantage, clipped.exp() * advantage)
 
-    def _watched(self, log_weight: Tensor) -> dict[str, Tensor]:
-        low, high = self._bounds()
-        beyond = (log_weight < low) | (log_weight > high)
-        return {**super()._watched(log_weight), "clip_fraction": beyond.to(log_weight.dtype).mean()}
+def _log_prob_of_draws(dist: Distribution, count: int) -> Tensor:
+    """Log-probabilities of draws, ``[count, *B]``."""
+    shape = torch.Size([count])
+    if hasattr(dist, "rsample_and_log_prob"):
+        return dist.rsample_and_log_prob(shape)[1]
+    return dist.log_prob(dist.rsample(shape) if dist.has_rsample else dist.sample(shape))
 
 
 def _present(loss: LossModule, data: TensorDictBase, key: NestedKey) -> Tensor:

@@ -74,6 +74,25 @@ def test_half_of_the_draws_lie_below_the_median():
     assert_close(dist.deterministic_sample, dist.median)
 
 
+@pytest.mark.parametrize(
+    "ends", [(-1.0, 1.0), (torch.tensor([-2.0, 0.0]).double(), torch.tensor([1.0, 3.0]).double())]
+)
+def test_a_draw_comes_with_its_log_density_and_that_with_its_gradient(ends):
+    def make():
+        torch.manual_seed(0)
+        loc, scale = (torch.tensor(x).double().requires_grad_() for x in ([0.3, -1.0], [0.5, 1.2]))
+        return (loc, scale), TanhNormal(loc, scale, low=ends[0], high=ends[1])
+
+    params, dist = make()
+    value, log_prob = dist.rsample_and_log_prob((50,))
+    others, other = make()
+    same = other.rsample((50,))
+    assert_close((value, log_prob), (same, other.log_prob(same)))
+    got = torch.autograd.grad((value.sum(-1) * log_prob).sum(), params)
+    assert_close(got, torch.autograd.grad((same.sum(-1) * other.log_prob(same)).sum(), others))
+    assert not any(x.requires_grad for x in dist.sample_and_log_prob())
+
+
 def test_draws_keep_off_the_ends_and_have_a_density_and_a_gradient():
     loc = torch.tensor([30.0, -30.0], requires_grad=True)
     dist = TanhNormal(loc, torch.ones(2), low=-3.0, high=5.0)

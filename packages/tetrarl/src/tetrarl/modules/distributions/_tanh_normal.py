@@ -5,6 +5,7 @@ import math
 import torch
 from torch import Size, Tensor
 from torch.distributions import Distribution, constraints
+from torch.nn.functional import softplus
 
 _HALF_LOG_2PI = 0.5 * math.log(2 * math.pi)
 _MODE_STEPS = 12
@@ -84,9 +85,23 @@ class TanhNormal(Distribution):
 
     def rsample(self, sample_shape: Size = Size()) -> Tensor:  # noqa: B008  (torch's own signature)
         """Draw, with a gradient."""
-        shape = self._extended_shape(sample_shape)
-        noise = torch.randn(shape, dtype=self.loc.dtype, device=self.loc.device)
-        return self._squash(torch.addcmul(self.loc, self.scale, noise))
+        return self._squash(self._normal_draw(sample_shape)[0])
+
+    def rsample_and_log_prob(self, sample_shape: Size = Size()) -> tuple[Tensor, Tensor]:  # noqa: B008
+        """Draw, with a gradient, and tell the log-density there.
+
+        It is found from the normal variable itself, which costs half of ``log_prob`` and knows no end of the
+        interval. Where a draw is all but at an end, ``log_prob`` of the rounded value differs.
+        """
+        normal, noise = self._normal_draw(sample_shape)
+        bend = 2 * (math.log(2) - normal - softplus(-2 * normal))  # log(1 - tanh²), without the cancellation
+        density = -0.5 * noise.square() - bend - self.scale.log() - self._constant()
+        return self._squash(normal), self._over_event(density)
+
+    def sample_and_log_prob(self, sample_shape: Size = Size()) -> tuple[Tensor, Tensor]:  # noqa: B008
+        """Draw and tell the log-density there, both without a gradient; see rsample_and_log_prob."""
+        with torch.no_grad():
+            return self.rsample_and_log_prob(sample_shape)
 
     def log_prob(self, value: Tensor) -> Tensor:
         """The log-density at ``value``; a value on or past an end counts as one just inside."""
@@ -95,9 +110,20 @@ class TanhNormal(Distribution):
         unit = unit.clamp(-edge, edge)
         up, down = unit.log1p(), (-unit).log1p()
         z = ((up - down) / 2 - self.loc) / self.scale
-        log_half = self._half.log() if isinstance(self._half, Tensor) else math.log(self._half)
-        density = -0.5 * z.square() - self.scale.log() - (up + down) - (_HALF_LOG_2PI + log_half)
-        return density.sum(list(range(-self._event_dims, 0))) if self._event_dims else density
+        return self._over_event(-0.5 * z.square() - self.scale.log() - (up + down) - self._constant())
+
+    def _normal_draw(self, sample_shape: Size) -> tuple[Tensor, Tensor]:
+        """The variable before it is squashed, and the standard normal noise it is made of."""
+        shape = self._extended_shape(sample_shape)
+        noise = torch.randn(shape, dtype=self.loc.dtype, device=self.loc.device)
+        return torch.addcmul(self.loc, self.scale, noise), noise
+
+    def _constant(self) -> Tensor | float:
+        """What the log-density loses to the normal's own constant and to the width of the interval."""
+        return _HALF_LOG_2PI + (self._half.log() if isinstance(self._half, Tensor) else math.log(self._half))
+
+    def _over_event(self, density: Tensor) -> Tensor:
+        return density.sum(tuple(range(-self._event_dims, 0))) if self._event_dims else density
 
     @property
     def deterministic_sample(self) -> Tensor:
