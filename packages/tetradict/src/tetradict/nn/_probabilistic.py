@@ -179,7 +179,7 @@ class ProbabilisticTensorDictSequential(TensorDictSequential):
     def get_dist_params(self, tensordict: TensorDictBase) -> TensorDictBase:
         """A copy of ``tensordict`` (its tensors are shared) with what all but the last module write."""
         out = tensordict.copy()
-        for module in self.module[:-1]:
+        for module in list(self.module)[:-1]:  # a slice of the ModuleList would be a new one
             out = module(out)
         return out
 
