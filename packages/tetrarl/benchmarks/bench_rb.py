@@ -158,9 +158,8 @@ def main() -> None:
     """Print one line an operation, storage and peer."""
     args = common.arguments(__doc__)
     for label, (size, count, shape, dtype) in KINDS.items():
-        if args.only and not any(
-            common.wanted(args, f"{name}/{label}") for name in ("sample", "extend", "add")
-        ):
+        cases = [f"{name}/{label}/{storage}" for name in ("sample", "extend", "add") for storage in STORAGES]
+        if not any(common.wanted(args, case) for case in cases):
             continue
         torch.manual_seed(0)
         full, chunk = transitions(size, shape, dtype), transitions(count, shape, dtype)
