@@ -26,5 +26,5 @@ def test_functions_of_torch_mean_what_the_methods_mean(assert_same):
 
 
 def test_a_function_that_means_nothing_is_refused_by_torch():
-    with pytest.raises(TypeError, match="torch.linalg"):
+    with pytest.raises(TypeError, match=r"torch.linalg"):
         torch.linalg.inv(TensorDict({"a": torch.eye(2)}, []))

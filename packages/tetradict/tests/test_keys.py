@@ -95,7 +95,7 @@ def test_unflatten_undoes_flatten(data, trees, assert_same):
 def test_keys_that_collide_are_refused():  # pytorch/tensordict#29
     td = TensorDict({"a.a": torch.zeros(3), "a": {"a": torch.ones(3)}}, [])
     for verb in (td.flatten_keys, td.unflatten_keys):
-        with pytest.raises(KeyError, match="would get the key|collides"):
+        with pytest.raises(KeyError, match=r"would get the key|collides"):
             verb(".")
     with pytest.raises(KeyError):
         TensorDict({"a": torch.zeros(3), "a.b": torch.ones(3)}, []).unflatten_keys()

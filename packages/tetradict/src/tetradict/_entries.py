@@ -284,8 +284,8 @@ def set_(td: C, key: NestedKey, item: Any) -> C:
         present.copy_(item if isinstance(item, Tensor) else torch.as_tensor(item))
     elif isinstance(present, Container):
         write(present, item)
-    else:
-        put(node, name, item, "set_")
+    elif (new := coerce(node, name, item)) != present:
+        put(node, name, new, "set_")
     return td
 
 

@@ -3,7 +3,6 @@
 import ctypes
 import errno
 import os
-import secrets
 import shutil
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
@@ -25,7 +24,7 @@ def raw_bytes(tensor: Tensor) -> memoryview:
 
 def temporary_name(target: Path) -> Path:
     """A name beside ``target`` that nothing else uses."""
-    return target.with_name(f".{target.name}.{secrets.token_hex(6)}.tmp")
+    return target.with_name(f".{target.name}.{os.urandom(6).hex()}.tmp")
 
 
 def write_tensors(files: Iterable[tuple[Path, Tensor]], num_threads: int, durable: bool) -> None:

@@ -1,6 +1,5 @@
 """What torch's own functions and operators mean when a collection is among their arguments."""
 
-import operator
 from collections.abc import Callable, Iterator
 from types import FunctionType
 from typing import Any

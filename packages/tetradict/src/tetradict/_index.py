@@ -175,7 +175,9 @@ def _write_entries(td: Container, idx: Any, source: Any) -> None:
             else:
                 set_index(old, idx, value)
         elif isinstance(old, NonTensorLeaf):
-            put(td, key, old._with(idx, value), "td[index] = ...")
+            new = old._with(idx, value)
+            if new is not old:
+                put(td, key, new, "td[index] = ...")
         else:
             _make(td, key, idx, value)
 

@@ -75,7 +75,7 @@ def refuse(td: Container, verb: str, key: object) -> NoReturn:
         mend = f"its parent with the entries {', '.join(map(repr, parent._keys()))} is locked: unlock_() that first"
     raise RuntimeError(
         f"{verb}: cannot change entry {key!r} of a locked {type(td).__name__}; {mend}, "
-        "or write into the present value with set_() or update_()"
+        "or write into a present tensor with set_() or update_()"
     )
 
 

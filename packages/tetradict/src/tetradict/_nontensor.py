@@ -47,7 +47,8 @@ class NonTensorLeaf:
         mine, theirs = self._rows(), other._rows()
         index = mine._index.clone()
         index[idx] = theirs._index + len(mine._values)
-        return NonTensorStack._of(mine._values + theirs._values, index)
+        new = NonTensorStack._of(mine._values + theirs._values, index)
+        return self if _same(new.tolist(), self.tolist()) else new
 
 
 class NonTensorData(NonTensorLeaf):
