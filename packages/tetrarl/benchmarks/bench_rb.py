@@ -24,7 +24,7 @@ warnings.filterwarnings("ignore")
 BATCH = 256
 ADDS = 20
 STORAGES = ("LazyTensorStorage", "LazyMemmapStorage", "ListStorage")
-KINDS = {"cartpole": (20_000, 1000, (4,), torch.float32), "frames": (1024, 64, (4, 84, 84), torch.uint8)}
+KINDS = {"cartpole": (100_000, 1000, (4,), torch.float32), "frames": (1024, 64, (4, 84, 84), torch.uint8)}
 Calls = dict[str, Callable[[], Any]]
 
 

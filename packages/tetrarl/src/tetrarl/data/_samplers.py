@@ -55,8 +55,9 @@ class RandomSampler(Sampler):
         if not length:
             _refuse_empty(storage)
         generator = self.generator
-        device = None if generator is None else generator.device
-        return torch.randint(length, (batch_size,), generator=generator, device=device), {}
+        if generator is None:  # the shorter call takes two thirds of the time
+            return torch.randint(length, (batch_size,)), {}
+        return torch.randint(length, (batch_size,), generator=generator, device=generator.device), {}
 
 
 class SamplerWithoutReplacement(Sampler):
