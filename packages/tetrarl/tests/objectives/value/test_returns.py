@@ -85,6 +85,22 @@ def test_a_discount_per_step_discounts_what_comes_after_that_step():
     assert_close(F.td0_return_estimate(g, next_value, reward, terminated), reward + g * next_value)
 
 
+def test_a_discount_that_does_not_roll_counts_for_all_that_follows():
+    next_value, reward, done, terminated = data = episodes(12)
+    gamma = torch.rand(3, 12, 1).double()
+    want = torch.zeros_like(reward)
+    for n in range(3):
+        for t in range(12):
+            row = [x[n : n + 1] for x in data]
+            want[n, t] = slow_lambda_return(gamma[n, t, 0].item(), 0.7, *row)[0, t]
+    assert_close(F.td_lambda_return_estimate(gamma, 0.7, *data, rolling_gamma=False), want)
+    rolling = F.td_lambda_return_estimate(gamma, 0.7, *data)
+    assert_close(F.td_lambda_return_estimate(gamma, 0.7, *data, rolling_gamma=True), rolling)
+    assert not torch.allclose(rolling, want)
+    with pytest.raises(ValueError, match="rolling_gamma is for one gamma a step"):
+        F.td1_return_estimate(0.9, next_value, reward, done, terminated, False)
+
+
 @pytest.mark.parametrize("lmbda", [0.0, 0.5, 1.0])
 def test_the_lambda_return_is_differentiable(lmbda):
     next_value, reward, done, terminated = episodes(20, n=2)

@@ -41,6 +41,7 @@ def td_lambda_return_estimate(
     reward: Tensor,
     done: Tensor,
     terminated: Tensor | None = None,
+    rolling_gamma: bool | None = None,
     *,
     time_dim: int = -2,
 ) -> Tensor:
@@ -54,13 +55,16 @@ def td_lambda_return_estimate(
         done: True at the last step of a trajectory, where the return falls back on the next value. Bool, shape of
             ``reward``. The last recorded step counts as one.
         terminated: True where the episode itself ended, so that no next value counts; ``done`` when left out.
+        rolling_gamma: with one ``gamma`` a step, True (when left out) discounts what comes after a step by that step's,
+            False discounts all that follows a step by the one of the step it starts from, in time O(T²).
         time_dim: the dimension of time.
 
     Returns:
         The return, shaped like ``reward``. Differentiable.
 
     Raises:
-        ValueError: the shapes differ, or a coefficient doesn't expand to them.
+        ValueError: the shapes differ, a coefficient doesn't expand to them, or ``rolling_gamma`` was given for a
+            number.
 
     Example:
         >>> value, reward = torch.full((3, 1), 10.0), torch.ones(3, 1)
@@ -72,7 +76,16 @@ def td_lambda_return_estimate(
 
     Source: Sutton and Barto 2018, equation 12.2.
     """
-    return td_lambda(gamma, lmbda, next_state_value, reward, (done, terminated), time_dim)
+    ends = (done, terminated)
+    if _rolls("td_lambda_return_estimate", gamma, rolling_gamma):
+        return td_lambda(gamma, lmbda, next_state_value, reward, ends, time_dim)
+    each = [
+        td_lambda(start.unsqueeze(time_dim), lmbda, next_state_value, reward, ends, time_dim).select(
+            time_dim, t
+        )
+        for t, start in enumerate(gamma.expand_as(reward).unbind(time_dim))
+    ]
+    return torch.stack(each, time_dim)
 
 
 def td_lambda_advantage_estimate(
@@ -83,13 +96,14 @@ def td_lambda_advantage_estimate(
     reward: Tensor,
     done: Tensor,
     terminated: Tensor | None = None,
+    rolling_gamma: bool | None = None,
     *,
     time_dim: int = -2,
 ) -> Tensor:
     """Subtract ``state_value`` from td_lambda_return_estimate."""
     check_shapes("td_lambda_advantage_estimate", state_value=state_value, reward=reward)
     target = td_lambda_return_estimate(
-        gamma, lmbda, next_state_value, reward, done, terminated, time_dim=time_dim
+        gamma, lmbda, next_state_value, reward, done, terminated, rolling_gamma, time_dim=time_dim
     )
     return target - state_value
 
@@ -100,11 +114,14 @@ def td1_return_estimate(
     reward: Tensor,
     done: Tensor,
     terminated: Tensor | None = None,
+    rolling_gamma: bool | None = None,
     *,
     time_dim: int = -2,
 ) -> Tensor:
     """Sum discounted rewards up to the end of the trajectory: td_lambda_return_estimate with ``lmbda=1``."""
-    return td_lambda(gamma, 1.0, next_state_value, reward, (done, terminated), time_dim)
+    return td_lambda_return_estimate(
+        gamma, 1.0, next_state_value, reward, done, terminated, rolling_gamma, time_dim=time_dim
+    )
 
 
 def td1_advantage_estimate(
@@ -114,12 +131,15 @@ def td1_advantage_estimate(
     reward: Tensor,
     done: Tensor,
     terminated: Tensor | None = None,
+    rolling_gamma: bool | None = None,
     *,
     time_dim: int = -2,
 ) -> Tensor:
     """Subtract ``state_value`` from td1_return_estimate."""
     check_shapes("td1_advantage_estimate", state_value=state_value, reward=reward)
-    target = td1_return_estimate(gamma, next_state_value, reward, done, terminated, time_dim=time_dim)
+    target = td1_return_estimate(
+        gamma, next_state_value, reward, done, terminated, rolling_gamma, time_dim=time_dim
+    )
     return target - state_value
 
 
@@ -195,6 +215,14 @@ def reward2go(reward: Tensor, done: Tensor, gamma: float | Tensor, *, time_dim: 
     check_shapes("reward2go", reward=reward, done=done)
     check_coefficients("reward2go", reward, gamma=gamma)
     return solve(reward, gamma * (~done.to(torch.bool)).to(reward.dtype), time_dim)
+
+
+def _rolls(where: str, gamma: float | Tensor, rolling_gamma: bool | None) -> bool:
+    """Whether each step's discount counts for that step alone."""
+    per_step = isinstance(gamma, Tensor) and gamma.numel() > 1
+    if rolling_gamma is not None and not per_step:
+        raise ValueError(f"{where}: rolling_gamma is for one gamma a step, got a single number; leave it out")
+    return rolling_gamma is None or rolling_gamma
 
 
 vec_td_lambda_return_estimate = td_lambda_return_estimate

@@ -1,0 +1,11 @@
+"""Value estimators, by the path that users of other libraries know."""
+
+from tetrarl.objectives.value._estimators import (
+    GAE,
+    TD0Estimator,
+    TD1Estimator,
+    TDLambdaEstimator,
+    ValueEstimatorBase,
+)
+
+__all__ = ["GAE", "TD0Estimator", "TD1Estimator", "TDLambdaEstimator", "ValueEstimatorBase"]
