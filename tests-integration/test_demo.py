@@ -145,7 +145,7 @@ def test_the_page_needs_no_network_and_shows_the_code_that_ran():
     ]
     html = page.render([section], {"seconds": "1 s", "machine": "here", "versions": "tetra 1"})
     assert "A &lt;title&gt;" in html and "figure &amp; label" in html
-    assert "model.losses(images" in html
+    assert "model.losses(torch.stack(images)" in html
     assert not re.search(r"""(src|href)=["']?(https?:)?//|url\(\s*["']?http|@import""", html)
     assert "<svg" in html and "data:image/png;base64," in html
     assert 'name="viewport"' in html

@@ -64,10 +64,9 @@ def train(model: Detector, curve: list[float]) -> None:
 
 def show(pictures: list, found: list, truth: list, count: int = 8) -> str:
     """Detections drawn on the first test canvases."""
-    figure, axes = plt.subplots(2, count // 2, figsize=(10, 5.2))
-    for axis, picture, (boxes, scores, labels), (_, true) in zip(
-        axes.flat, pictures, found, truth, strict=False
-    ):
+    drawn = []
+    for picture, (boxes, scores, labels), (_, true) in zip(pictures, found, truth, strict=True):
+        figure, axis = plt.subplots(figsize=(2.6, 2.6))
         axis.imshow(np.asarray(picture[0]), cmap="gray", vmin=0, vmax=255, extent=(0, SIDE, SIDE, 0))
         axis.set_axis_off()
         for (x1, y1, x2, y2), score, label in zip(
@@ -78,9 +77,12 @@ def show(pictures: list, found: list, truth: list, count: int = 8) -> str:
             axis.add_patch(
                 Rectangle((x1, y1), x2 - x1, y2 - y1, fill=False, edgecolor="#ffb454", linewidth=1.6)
             )
-            axis.text(x1, y1 - 1.5, label, color="#ffb454", fontsize=9, weight="bold")
-        axis.set_title("wrote " + " ".join(map(str, sorted(true.tolist()))), fontsize=8, color="#5b6472")
-    return page.svg(figure)
+            axis.text(x1, max(y1 - 1.5, 7), label, color="#ffb454", fontsize=10, weight="bold")
+        axis.set_title("wrote " + " ".join(map(str, sorted(true.tolist()))), fontsize=9, color="#5b6472")
+        drawn.append(page.svg(figure))
+        if len(drawn) == count:
+            break
+    return f'<div class="gallery four">{"".join(drawn)}</div>'
 
 
 def run(section: page.Section, scratch: Path) -> None:

@@ -96,15 +96,17 @@ def run(section: page.Section, scratch: Path) -> None:
         (f"{whole.rows:,}", "rows compared with the file, none different"),
         (f"{size / 1e6:.1f} MB", "memory-mapped, shared by every process that opens it"),
     ]
-    figure, (left, right) = plt.subplots(1, 2, figsize=(10, 3.2), width_ratios=(3, 2))
+    stored, left = plt.subplots(figsize=(5.4, 3.2))
     for curve in returns(dataset):
         left.plot(curve)
     left.set(xlabel="step", ylabel="return so far", title="HalfCheetah, as stored")
+    played, right = plt.subplots(figsize=(5.4, 3.2))
     right.hist(lengths, bins=20)
     right.set(xlabel="steps", ylabel="episodes", title="CartPole, as played")
+    pair = f'<div class="pair">{page.svg(stored)}{page.svg(played)}</div>'
     section.figures.append((
-        page.svg(figure),
-        "Left: the stored episodes, read back. Right: how long a random policy balances.",
+        pair,
+        "The stored episodes, read back; and how long a random policy balances the pole.",
     ))
     figure, axis = plt.subplots(figsize=(10, 2.6))
     image = axis.imshow(

@@ -24,6 +24,7 @@ mpl.rcParams.update({
     "axes.edgecolor": "#8a8f98",
     "axes.labelcolor": "#3d4450",
     "axes.grid": True,
+    "axes.axisbelow": True,
     "grid.color": "#e6e8ec",
     "xtick.color": "#3d4450",
     "ytick.color": "#3d4450",
