@@ -59,6 +59,7 @@ def noise(spec, seed):
     return (torch.randn((2, *spec.shape), generator=generator) * 50).to(spec.dtype)
 
 
+@pytest.mark.smoke
 @given(spec=specs(), batch=SIZES)
 def test_rand_is_in_and_has_the_batch_in_front(spec: TensorSpec, batch):
     value = spec.rand(batch)

@@ -141,6 +141,7 @@ def test_data_equals_a_loop_over_gymnasium_with_the_same_seed_and_actions(name, 
     assert any(columns["terminated"]) or any(columns["truncated"])
 
 
+@pytest.mark.smoke
 @pytest.mark.parametrize("way", ["random", "policy", "callback"])
 def test_a_rollout_stops_with_the_first_episode_and_holds_its_last_observation(way):
     env = GymWrapper(Corridor())
@@ -351,10 +352,9 @@ def test_set_truncated_marks_an_unfinished_end_alone():
     data = env.rollout(3, set_truncated=True)
     assert data["next", "truncated"][:, 0].tolist() == [False, False, True]
     assert data["next", "done"][-1] and not data["next", "terminated"].any() and not data["done"].any()
-    env = GymWrapper(Corridor())
-    data = env.rollout(5, set_truncated=True)
-    if data["next", "terminated"][-1]:
-        assert not data["next", "truncated"][-1]
+    right = OneHot(2, dtype=torch.int64).encode(1)
+    data = GymWrapper(Corridor()).rollout(5, lambda td: td.set("action", right), set_truncated=True)
+    assert data["next", "terminated"][-1] and not data["next", "truncated"].any()
 
 
 def test_a_seed_is_for_the_next_reset_alone_and_the_next_seed_differs():
@@ -368,6 +368,7 @@ def test_a_seed_is_for_the_next_reset_alone_and_the_next_seed_differs():
     assert_close(env.reset(seed=3)["observation"], first, **exact)
 
 
+@pytest.mark.smoke
 @pytest.mark.parametrize("fast", [True, False])
 def test_a_policy_may_add_entries_that_are_kept_and_carried_to_the_next_step(fast):
     env = GymWrapper(Corridor(), categorical_action_encoding=True)
@@ -437,6 +438,22 @@ def test_a_device_is_promised_and_kept():
     assert env.rollout(2).device == torch.device("cpu")
     assert GymEnv("CartPole-v1").rollout(2).device is None
     assert GymEnv("CartPole-v1").to("cpu").reset().device == torch.device("cpu")
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+@pytest.mark.parametrize("way", ["random", "policy", "callback", "steps"])
+def test_data_lies_on_the_gpu_that_is_asked_for(way):
+    env = GymEnv("Pendulum-v1", device="cuda")
+    if way == "steps":
+        td, following = env.step_and_maybe_reset(env.rand_action(env.reset()))
+        data = torch.stack([td])
+        assert following["observation"].device == env.device
+    else:
+        policy = None if way == "random" else lambda td: td.set("action", td["observation"][:1])
+        data = env.rollout(5, policy, (lambda env, td: None) if way == "callback" else None)
+    assert data.device == env.device
+    assert all(value.device == env.device for value in data.values(True, True))
+    assert_close(data["next", "observation"][:-1], data["observation"][1:], **exact)
 
 
 def test_stepping_before_a_reset_is_refused():
@@ -519,6 +536,27 @@ def test_attributes_of_the_wrapped_environment_show_through():
     assert repr(env) == "GymEnv('CartPole-v1', device=None)" and "CartPole" in repr(
         GymWrapper(gymnasium.make("CartPole-v1"))
     )
+
+
+@pytest.mark.parametrize("way", ["rollout", "policy", "steps", "step"])
+def test_a_subclass_that_steps_in_its_own_way_is_followed_everywhere(way):
+    class Doubled(GymWrapper):
+        def _step(self, tensordict):
+            after = super()._step(tensordict)
+            return after.set("reward", 2 * after["reward"])
+
+        def _reset(self, tensordict=None, **kwargs):
+            return super()._reset(tensordict, **kwargs).set("fresh", torch.ones(1))
+
+    env = Doubled(Corridor())
+    if way in ("rollout", "policy"):
+        data = env.rollout(8, None if way == "rollout" else env.rand_action, break_when_any_done=False)
+    else:
+        td = env.rand_action(env.reset())
+        data = env.step(td) if way == "step" else env.step_and_maybe_reset(td)[0]
+        data = data.unsqueeze(0)
+    assert torch.equal(data["next", "reward"][:, 0], 2 * data["next", "observation"][:, 0].float())
+    assert data["fresh"].all()
 
 
 def test_closing_twice_is_refused_unless_allowed():

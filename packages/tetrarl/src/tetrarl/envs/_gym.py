@@ -11,14 +11,12 @@ import torch
 from gymnasium import spaces
 from gymnasium.vector import VectorEnv
 from tetradict import TensorDict, TensorDictBase
-from torch import Tensor
 
 from tetrarl.data import Composite, Unbounded
 from tetrarl.envs._base import EnvBase, Policy
 from tetrarl.envs._gym_actions import action_codec
 from tetrarl.envs._gym_driver import Driver, frame_field
-from tetrarl.envs._gym_rollout import NO_BATCH, carried_over, policy_rollout, random_rollout
-from tetrarl.envs._gym_rows import Layout
+from tetrarl.envs._gym_rollout import policy_rollout, random_rollout
 from tetrarl.envs._gym_spaces import Field, fields_of, spec_of
 from tetrarl.envs._rollout import check_rollout, finish
 
@@ -30,8 +28,9 @@ class GymWrapper(EnvBase):
     a Tuple under ``("observation", "0")`` and so on. Its dtype is kept. The reward is float32. What the environment
     calls terminated and truncated is kept apart, and ``"done"`` is either.
 
-    What an environment needs a step is worked out once, as it is wrapped. Tensors are rows of larger blocks (256 KiB
-    or one row): one that is kept keeps its block; ``clone`` it where that matters.
+    What a step needs is worked out once, as the environment is wrapped. Tensors are rows of larger blocks (at most
+    64 rows or 256 KiB): one that is kept keeps its block; ``clone`` it where that matters. Random actions follow
+    torch's global generator; single ones are drawn in blocks, which :meth:`reset` begins anew.
 
     Args:
         env: the environment. It is the wrapper's from now on.
@@ -70,9 +69,16 @@ class GymWrapper(EnvBase):
         self._env = env
         fields = self._read_spaces(categorical_action_encoding, from_pixels, pixels_only)
         codec = action_codec(env.action_space, self.full_action_spec["action"].to("cpu"))
-        self._driver = Driver(env, fields, codec, frame_skip)
-        self._place(self.device)
+        self._driver = Driver(env, fields, codec, frame_skip, self.device)
         self.set_spec_lock_()
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        """A subclass that steps or resets in its own way takes the general way through it."""
+        super().__init_subclass__(**kwargs)
+        if {"_step", "_reset"} & vars(cls).keys():
+            for name in ("step", "step_and_maybe_reset", "rollout"):
+                if name not in vars(cls):
+                    setattr(cls, name, getattr(EnvBase, name))
 
     def _read_spaces(self, categorical: bool, from_pixels: bool, pixels_only: bool) -> list[Field]:
         """Set the specs, and give the fields of the observations."""
@@ -91,32 +97,27 @@ class GymWrapper(EnvBase):
         self.action_spec = Composite(action=spec_of(self._env.action_space, categorical, "action_space"))
         return fields
 
-    def _place(self, device: torch.device | None) -> None:
-        self._far = device if device is not None and device.type != "cpu" else None
-        self._layout = Layout(self._driver.fields, device)
-
     # ---- verbs
 
     def step(self, tensordict: TensorDictBase) -> TensorDictBase:
-        self._transition(tensordict)
+        if tensordict.batch_size:
+            self._check_batch("step", tensordict)
+        self._driver.advance(tensordict)
         return tensordict
 
     def step_and_maybe_reset(self, tensordict: TensorDictBase) -> tuple[TensorDictBase, TensorDictBase]:
-        row, over, plain = self._transition(tensordict)
-        if over:
-            row = self._placed(self._driver.reset_row())
-        following = self._layout.root(row, NO_BATCH)
-        if not plain:
-            following.update(carried_over(tensordict, self._layout))
-        return tensordict, following
+        if tensordict.batch_size:
+            self._check_batch("step_and_maybe_reset", tensordict)
+        return tensordict, self._driver.transition(tensordict)
 
     def rand_action(self, tensordict: TensorDictBase | None = None) -> TensorDictBase:
         if tensordict is None:
-            tensordict = TensorDict.trusted({}, NO_BATCH, self.device)
+            tensordict = TensorDict({}, device=self.device)
         elif tensordict.batch_size:
             self._check_batch("rand_action", tensordict)
-        action = self._driver.actions.random()
-        tensordict["action"] = action if self._far is None else action.to(self._far)
+        driver = self._driver
+        action = driver.actions.random()
+        tensordict["action"] = action if driver.far is None else action.to(driver.far)
         return tensordict
 
     def rollout(
@@ -142,18 +143,16 @@ class GymWrapper(EnvBase):
             )
         check_rollout(max_steps, auto_reset, tensordict)
         if policy is None:
-            out = random_rollout(self._driver, self._layout, max_steps, break_when_any_done)
+            out = random_rollout(self._driver, max_steps, break_when_any_done)
         else:
-            out = policy_rollout(
-                self._driver, self._layout, max_steps, policy, break_when_any_done, self._far
-            )
-        if self._far is not None:
-            out = out.to(self._far)
+            out = policy_rollout(self._driver, max_steps, policy, break_when_any_done)
+        if self._driver.far is not None:
+            out = out.to(self._driver.far)
         return finish(self, out, set_truncated)
 
     def to(self, device: torch.device | str | int) -> Self:
         super().to(device)
-        self._place(self.device)
+        self._driver.place(self.device)
         return self
 
     def close(self, *, raise_if_closed: bool = True) -> None:
@@ -172,34 +171,14 @@ class GymWrapper(EnvBase):
     # ---- what EnvBase calls
 
     def _reset(self, tensordict: TensorDictBase | None = None, **kwargs: Any) -> TensorDict:
-        return self._layout.root(self._placed(self._driver.reset_row(**kwargs)), NO_BATCH)
+        self._driver.actions.forget()
+        return self._driver.first(**kwargs)
 
     def _step(self, tensordict: TensorDictBase) -> TensorDict:
-        driver = self._driver
-        row, _ = driver.step_row(driver.actions.read(tensordict["action"]))
-        return self._layout.after(self._placed(row), NO_BATCH)
+        return self._driver.advance(tensordict.copy())[0]
 
     def _set_seed(self, seed: int | None) -> None:
         self._driver.seed = seed
-
-    def _transition(self, tensordict: TensorDictBase) -> tuple[tuple[Tensor, ...], bool, bool]:
-        """Step, and put the result under ``"next"``; its row, whether the episode is over, and whether it is plain."""
-        if tensordict.batch_size:
-            self._check_batch("step", tensordict)
-        driver = self._driver
-        row, over = driver.step_row(driver.actions.read(tensordict["action"]))
-        row = self._placed(row)
-        after = self._layout.after(row, NO_BATCH)
-        plain = self._layout.is_plain(tensordict)
-        if not plain:
-            preset = tensordict.get("next", None)
-            if preset is not None:
-                after.update(preset.exclude(*self._layout.after_keys))
-        tensordict.set("next", after)
-        return row, over, plain
-
-    def _placed(self, row: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
-        return row if self._far is None else tuple(tensor.to(self._far) for tensor in row)
 
 
 class GymEnv(GymWrapper):

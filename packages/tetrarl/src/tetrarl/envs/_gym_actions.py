@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
-import torch
 from gymnasium import spaces
 from tetradict import TensorDictBase
 from torch import Tensor
 
-from tetrarl.data import Bounded, Categorical, Composite, MultiOneHot, OneHot, TensorSpec
+from tetrarl.data import Categorical, Composite, MultiOneHot, OneHot, TensorSpec
 
-MOST_ROWS = 64
+BLOCK = 64
 
 
 def action_codec(space: spaces.Space, spec: TensorSpec) -> ActionCodec:
@@ -23,17 +23,17 @@ def action_codec(space: spaces.Space, spec: TensorSpec) -> ActionCodec:
         return OneHotCodec(space, spec)
     if isinstance(spec, Categorical) and isinstance(space, spaces.Discrete):
         return IndexCodec(space, spec)
-    if isinstance(spec, Bounded) and _one_range(spec):
-        return RangeCodec(space, spec)
     return ActionCodec(space, spec)
 
 
 class ActionCodec:
     """Reads an action from a tensor and draws random ones, for any space of arrays.
 
+    Random actions follow torch's global generator. Single ones are drawn in blocks, each handed out once.
+
     Args:
         space: of the environment.
-        spec: its spec.
+        spec: its spec, on the CPU.
     """
 
     def __init__(self, space: spaces.Space, spec: TensorSpec) -> None:
@@ -42,6 +42,7 @@ class ActionCodec:
         self._dtype = space.dtype
         self._start = getattr(space, "start", 0)
         self._shifted = bool(np.any(self._start))
+        self._left: Iterator[Any] = iter(())
 
     def read(self, action: Tensor) -> Any:
         """The action as the environment takes it.
@@ -49,96 +50,63 @@ class ActionCodec:
         Raises:
             ValueError: the action has another shape than its spec.
         """
-        self._check(action)
-        array = self._to_numpy(action)
+        if type(action) is not Tensor or action.shape != self._shape:
+            self._check(action)
+        array = self.spec.to_numpy(action) if isinstance(self.spec, MultiOneHot) else as_array(action)
         array = array + self._start if self._shifted else array
-        return array if array.dtype == self._dtype else array.astype(self._dtype)
+        return array if array.dtype is self._dtype else array.astype(self._dtype, copy=False)
 
-    def _to_numpy(self, action: Tensor) -> np.ndarray:
-        return self.spec.to_numpy(action) if isinstance(self.spec, MultiOneHot) else as_array(action)
+    def random(self) -> Any:
+        """A random action."""
+        action = next(self._left, None)
+        if action is None:
+            self._left = iter(self.spec.rand((BLOCK,)).unbind(0))
+            action = next(self._left)
+        return action
 
-    def random(self) -> Tensor:
-        """A random action, by torch's global generator."""
-        return self.spec.rand()
+    def forget(self) -> None:
+        """Drop what was drawn beforehand, so that a new seed is followed from the next action on."""
+        self._left = iter(())
 
     def draw(self, count: int) -> tuple[Any, list[Any]]:
         """Random actions, ``[count, ...]``, and the same as the environment takes them."""
         actions = self.spec.rand((count,))
-        arrays = self.spec.to_numpy(actions) + self._start if self._shifted else self.spec.to_numpy(actions)
-        return actions, list(arrays)
+        arrays = self.spec.to_numpy(actions)
+        return actions, list(arrays + self._start if self._shifted else arrays)
 
-    def _check(self, action: Tensor) -> None:
-        if not isinstance(action, Tensor) or action.shape != self._shape:
-            got = list(action.shape) if isinstance(action, Tensor) else f"a {type(action).__name__}"
-            hint = ""
-            if isinstance(self.spec, (OneHot, MultiOneHot)):
-                hint = "; actions are one-hot here: pass categorical_action_encoding=True to act by index"
-            raise ValueError(f"step: the action must have shape {list(self._shape)}, got {got}{hint}")
-
-
-class _RowCodec(ActionCodec):
-    """Draws single actions into rows of a block, each handed out once."""
-
-    def __init__(self, space: spaces.Space, spec: TensorSpec) -> None:
-        super().__init__(space, spec)
-        self._next = self._size = 0
-
-    def _row(self) -> int:
-        """The next row, of ``_rows`` and ``_block``."""
-        row = self._next
-        if row == self._size:
-            self._size = min(max(self._size * 2, 16), MOST_ROWS)
-            self._block = torch.zeros(self._size, *self._shape, dtype=self.spec.dtype)
-            self._rows = self._block.unbind(0)
-            self._flags = self._block.numpy()
-            row = 0
-        self._next = row + 1
-        return row
+    def _check(self, action: Any) -> None:
+        if isinstance(action, Tensor) and action.shape == self._shape:
+            return
+        got = list(action.shape) if isinstance(action, Tensor) else f"a {type(action).__name__}"
+        hint = ""
+        if isinstance(self.spec, (OneHot, MultiOneHot)):
+            hint = "; actions are one-hot here: pass categorical_action_encoding=True to act by index"
+        raise ValueError(f"step: the action must have shape {list(self._shape)}, got {got}{hint}")
 
 
-class OneHotCodec(_RowCodec):
+class OneHotCodec(ActionCodec):
     """One choice, one-hot."""
 
     def __init__(self, space: spaces.Discrete, spec: OneHot) -> None:
         super().__init__(space, spec)
-        self._die = torch.zeros(1, dtype=torch.int64)
-        self._face = self._die.numpy()
+        self._choices = list(
+            np.arange(spec.n) + space.start
+        )  # of gymnasium's own type, which it checks fastest
 
     def read(self, action: Tensor) -> np.int64:
         if type(action) is not Tensor or action.shape != self._shape:
             self._check(action)
-        index = as_array(action).argmax()
-        return index + self._start if self._shifted else index
-
-    def random(self) -> Tensor:
-        row = self._row()
-        self._die.random_(0, self.spec.n)
-        self._flags[row, self._face[0]] = 1
-        return self._rows[row]
+        flags = action.tolist()
+        return self._choices[flags.index(max(flags))]
 
 
-class IndexCodec(_RowCodec):
+class IndexCodec(ActionCodec):
     """One choice, as an integer."""
 
     def read(self, action: Tensor) -> np.int64:
-        self._check(action)
-        return as_array(action)[()] + self._start
-
-    def random(self) -> Tensor:
-        row = self._row()
-        return self._rows[row].random_(0, self.spec.n)
-
-
-class RangeCodec(_RowCodec):
-    """Floats that all have the same two finite bounds."""
-
-    def __init__(self, space: spaces.Box, spec: Bounded) -> None:
-        super().__init__(space, spec)
-        self._low, self._high = spec.low.flatten()[0].item(), spec.high.flatten()[0].item()
-
-    def random(self) -> Tensor:
-        row = self._row()
-        return self._rows[row].uniform_(self._low, self._high)
+        if type(action) is not Tensor or action.shape != self._shape:
+            self._check(action)
+        return np.int64(action.item()) + self._start
 
 
 class TreeCodec(ActionCodec):
@@ -156,14 +124,12 @@ class TreeCodec(ActionCodec):
                 f"step: the action must be a collection of {sorted(self.spec.keys())}, "
                 f"got a {type(action).__name__}"
             )
-        return self._join({name: part.read(action[str(name)]) for name, part in self._parts.items()})
+        values = {name: part.read(action[str(name)]) for name, part in self._parts.items()}
+        return tuple(values.values()) if self._tuple else values
 
     def draw(self, count: int) -> tuple[Any, list[Any]]:
         actions = self.spec.rand((count,))
         return actions, [self.read(action) for action in actions]
-
-    def _join(self, values: dict[Any, Any]) -> Any:
-        return tuple(values.values()) if self._tuple else values
 
 
 def as_array(tensor: Tensor) -> np.ndarray:
@@ -172,10 +138,3 @@ def as_array(tensor: Tensor) -> np.ndarray:
         return tensor.numpy()
     except (RuntimeError, TypeError):  # it has a gradient, or lies on another device
         return tensor.detach().cpu().numpy()
-
-
-def _one_range(spec: Bounded) -> bool:
-    low, high = spec.low.flatten(), spec.high.flatten()
-    if not (spec.domain == "continuous" and low.numel()):
-        return False
-    return bool((low == low[0]).all() & (high == high[0]).all() & (high[0] - low[0]).isfinite())

@@ -8,11 +8,10 @@ import numpy as np
 import torch
 from tetradict import TensorDict, TensorDictBase
 
-from tetrarl.envs._gym_driver import Driver
+from tetrarl.envs._gym_driver import Driver, carried_over
 from tetrarl.envs._gym_rows import Layout, empty_columns, rows_of
 
 Policy = Callable[[TensorDictBase], TensorDictBase | None]
-NO_BATCH = torch.Size([])
 
 
 class Columns:
@@ -35,7 +34,7 @@ class Columns:
         return out.set("next", layout.after([torch.from_numpy(column[:steps]) for column in after], size))
 
 
-def random_rollout(driver: Driver, layout: Layout, steps: int, stop: bool) -> TensorDict:
+def random_rollout(driver: Driver, steps: int, stop: bool) -> TensorDict:
     """Up to ``steps`` random actions, drawn beforehand; ``stop`` ends them with the first episode."""
     columns = Columns(driver, steps)
     actions, taken = driver.actions.draw(steps)
@@ -63,13 +62,12 @@ def random_rollout(driver: Driver, layout: Layout, steps: int, stop: bool) -> Te
     for start, end in zip(starts, [*starts[1:], count], strict=True):
         for before, after in zip(columns.before, columns.after, strict=True):
             before[start + 1 : end] = after[start : end - 1]
-    return columns.collect(layout, count).set("action", actions[:count])
+    return columns.collect(driver.layout, count).set("action", actions[:count])
 
 
-def policy_rollout(
-    driver: Driver, layout: Layout, steps: int, policy: Policy, stop: bool, device: torch.device | None
-) -> TensorDict:
-    """Up to ``steps`` actions of a policy, which is called with one small collection a step, on ``device``."""
+def policy_rollout(driver: Driver, steps: int, policy: Policy, stop: bool) -> TensorDict:
+    """Up to ``steps`` actions of a policy, which is called with one small collection a step."""
+    layout, device = driver.layout, driver.far
     columns = Columns(driver, steps)
     rows = rows_of([*columns.before, *columns.root_flags])
     acted: list[TensorDictBase] = []
@@ -85,7 +83,7 @@ def policy_rollout(
                 before[t] = after[t - 1]
         if device is not None:
             rows[t] = tuple(tensor.to(device) for tensor in rows[t])
-        td = layout.root(rows[t], NO_BATCH)
+        td = layout.root(rows[t])
         if carried is not None:
             td.update(carried)
         answer = policy(td)
@@ -102,13 +100,6 @@ def policy_rollout(
             break
         carried = None if layout.is_plain(td) else carried_over(td, layout)
     return with_policy_entries(columns.collect(layout, len(acted)), acted, rows, layout)
-
-
-def carried_over(td: TensorDictBase, layout: Layout) -> TensorDictBase:
-    """What a step doesn't renew and the next one starts with: all that a policy added, except the action."""
-    kept = td.exclude(*layout.after_keys, "action", "next")
-    preset = td.get("next", None)
-    return kept if preset is None else kept.update(preset.exclude(*layout.after_keys))
 
 
 def with_policy_entries(

@@ -13,6 +13,7 @@ from torch import Tensor
 from tetrarl.envs._gym_spaces import Field
 
 BLOCK_BYTES = 1 << 18
+NO_BATCH = torch.Size([])
 MOST_ROWS = 64  # more of them leave the cache before they are handed out
 
 
@@ -66,35 +67,33 @@ class Layout:
     Attributes:
         root_keys: the keys of a root, in the order of a row.
         after_keys: the same for what stands under ``"next"``: the reward too.
+        nested: whether any key is nested; where none is, ``root_names`` and ``after_names`` are these keys as words.
+        expected: the names of a root and of an action: a collection with no other names has nothing to carry over.
     """
 
-    __slots__ = ("_after", "_device", "_expected", "_nested", "_root", "after_keys", "root_keys")
+    __slots__ = ("_device", "after_keys", "after_names", "expected", "nested", "root_keys", "root_names")
 
     def __init__(self, fields: Sequence[Field], device: torch.device | None) -> None:
         flags = [("done",), ("terminated",), ("truncated",)]
         self.root_keys = [*(field.key for field in fields), *flags]
         self.after_keys = [*self.root_keys, ("reward",)]
-        self._nested = any(len(key) > 1 for key in self.root_keys)
-        self._root = [key[0] for key in self.root_keys]
-        self._after = [*self._root, "reward"]
-        self._expected = frozenset((*self._root, "action"))
+        self.nested = any(len(key) > 1 for key in self.root_keys)
+        self.root_names = tuple(key[0] for key in self.root_keys)
+        self.after_names = (*self.root_names, "reward")
+        self.expected = frozenset((*self.root_names, "action"))
         self._device = device
 
-    def root(self, row: Sequence[Any], batch_size: torch.Size) -> TensorDict:
+    def root(self, row: Sequence[Any], batch_size: torch.Size = NO_BATCH) -> TensorDict:
         """Observations and flags; the reward of the row is left aside."""
-        if self._nested:
-            return self._tree(self.root_keys, row, batch_size)
-        return TensorDict.trusted(dict(zip(self._root, row, strict=False)), batch_size, self._device)
+        return self._tree(self.root_keys, row, batch_size)
 
-    def after(self, row: Sequence[Any], batch_size: torch.Size) -> TensorDict:
+    def after(self, row: Sequence[Any], batch_size: torch.Size = NO_BATCH) -> TensorDict:
         """Observations, flags and reward."""
-        if self._nested:
-            return self._tree(self.after_keys, row, batch_size)
-        return TensorDict.trusted(dict(zip(self._after, row, strict=True)), batch_size, self._device)
+        return self._tree(self.after_keys, row, batch_size)
 
     def is_plain(self, td: TensorDictBase) -> bool:
-        """Whether ``td`` surely holds no more than observations, flags and an action."""
-        return not self._nested and self._expected.issuperset(td.keys())
+        """Whether ``td`` surely has nothing to carry over to the next step."""
+        return not self.nested and self.expected.issuperset(td.keys())
 
     def _tree(
         self, keys: Sequence[tuple[str, ...]], row: Sequence[Any], batch_size: torch.Size
