@@ -6,10 +6,12 @@ A break that is meant stands in the changelog under `### Breaking` of `## Unrele
 command prints for it.
 """
 
+import re
 import subprocess
 import sys
 from pathlib import Path
 
+PLACE = re.compile(r"^\S+\.py:\d+: ")  # moves with every edit, so it is no part of an announcement
 ROOT = Path(__file__).resolve().parent.parent
 
 
@@ -35,9 +37,10 @@ def main(name: str) -> None:
         return
     command = ["griffe", "check", name, "-s", f"packages/{name}/src", "--against", tag, "--format", "oneline"]
     found = subprocess.run([*command, "--no-color"], cwd=ROOT, capture_output=True, text=True)
-    lines = [line.strip() for line in (found.stdout + found.stderr).splitlines() if line.strip()]
+    printed = [line.strip() for line in (found.stdout + found.stderr).splitlines() if line.strip()]
+    lines = sorted({PLACE.sub("", line) for line in printed})
     if found.returncode not in (0, 1):
-        sys.exit("\n".join(lines))
+        sys.exit("\n".join(printed))
     allowed = breaking((ROOT / "packages" / name / "CHANGELOG.md").read_text())
     unannounced = [line for line in lines if line not in allowed] if found.returncode else []
     if unannounced:
