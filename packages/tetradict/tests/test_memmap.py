@@ -36,7 +36,6 @@ def same_bits(left, right):
     return torch.equal(*plain)
 
 
-@pytest.mark.smoke
 @pytest.mark.parametrize("shape", [(4, 3), (5,), (), (0,), (2, 0)], ids=str)
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
 def test_every_dtype_and_shape_is_a_round_trip(dtype, shape, tmp_path):

@@ -110,9 +110,7 @@ class MemoryMappedTensor(Tensor):
         Raises:
             ValueError: the file is too short for ``shape``.
         """
-        size = Size(shape)
-        path = os.path.abspath(filename)
-        mapped = cls._wrap(*_map_file(path, dtype, size))
+        mapped = _map_file(os.path.abspath(filename), dtype, Size(shape))
         return mapped if index is None else mapped[index]
 
     @classmethod
@@ -225,7 +223,7 @@ class MemoryMappedTensor(Tensor):
         if self._path is None:
             return _wrap_plain, (type(self), self.clone(memory_format=torch.contiguous_format))
         place = (self.dtype, self.shape, self.stride(), self.storage_offset())
-        return _map_again, (type(self), self._path, *place)
+        return _map_again, (self._path, *place)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Tensor:
         copy = self.clone()
@@ -258,35 +256,32 @@ def _as_view(source: Any, out: Any) -> Any:
         return type(source)._wrap(out, source._path, source._file)
 
 
-def _map_file(path: str, dtype: torch.dtype, size: Size) -> tuple[Tensor, str, tuple[int, int] | None]:
-    """The tensor, its file, and what tells the file from others of the same name."""
-    numel = size.numel()
-    if numel == 0:
-        return torch.empty(size, dtype=dtype), path, None
-    facts = os.stat(path)
-    need = numel * dtype.itemsize
-    if facts.st_size < need:
+def map_known(path: str, dtype: torch.dtype, size: Size, facts: os.stat_result | None) -> MemoryMappedTensor:
+    """Map a file whose facts are known to fit; without elements there is nothing to know."""
+    if facts is None:
+        return MemoryMappedTensor._wrap(torch.empty(size, dtype=dtype), path)
+    tensor = torch.from_file(path, shared=os.access(path, os.W_OK), size=size.numel(), dtype=dtype).view(size)
+    return MemoryMappedTensor._wrap(tensor, path, (facts.st_dev, facts.st_ino))
+
+
+def _map_file(path: str, dtype: torch.dtype, size: Size) -> MemoryMappedTensor:
+    need = size.numel() * dtype.itemsize
+    facts = os.stat(path) if need else None
+    if facts is not None and facts.st_size < need:
         raise ValueError(
             f"{path}: a tensor of shape {tuple(size)} and {dtype} takes {need} bytes, the file has {facts.st_size}"
         )
-    tensor = torch.from_file(path, shared=os.access(path, os.W_OK), size=numel, dtype=dtype)
-    return tensor.view(size), path, (facts.st_dev, facts.st_ino)
+    return map_known(path, dtype, size, facts)
 
 
 def _map_again(
-    cls: type[MemoryMappedTensor],
-    path: str,
-    dtype: torch.dtype,
-    size: Size,
-    stride: tuple[int, ...],
-    offset: int,
+    path: str, dtype: torch.dtype, size: Size, stride: tuple[int, ...], offset: int
 ) -> MemoryMappedTensor:
     """The part of a file that a pickled tensor showed."""
     if size.numel() == 0:
-        return cls._wrap(torch.empty(size, dtype=dtype), path)
+        return map_known(path, dtype, size, None)
     reach = 1 + offset + sum((n - 1) * step for n, step in zip(size, stride, strict=True))
-    tensor, path, file = _map_file(path, dtype, Size((reach,)))
-    return cls._wrap(tensor.as_strided(size, stride, offset), path, file)
+    return _map_file(path, dtype, Size((reach,))).as_strided(size, stride, offset)
 
 
 def _wrap_plain(cls: type[MemoryMappedTensor], tensor: Tensor) -> MemoryMappedTensor:

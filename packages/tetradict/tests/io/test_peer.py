@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from tetradict import NonTensorStack, TensorDict
+from tetradict import NonTensorData, NonTensorStack, TensorDict
 
 peer = pytest.importorskip("tensordict", reason="needs tensordict, to read and write its folders")
 
@@ -31,7 +31,7 @@ def test_tensordict_reads_what_we_write(tmp_path):
     td = TensorDict(
         {
             **source,
-            "n": {**source, "s": {"a": [1, "x"]}, "m": {"..": {"x": torch.ones(2)}}},
+            "n": {**source, "s": NonTensorData({"a": [1, "x"]}), "m": {"..": {"x": torch.ones(2)}}},
             "rows": NonTensorStack("a", "b"),
         },
         [2],

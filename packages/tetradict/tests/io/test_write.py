@@ -174,11 +174,21 @@ def test_a_folder_that_cannot_be_renamed_is_written_inside(tmp_path, monkeypatch
     monkeypatch.setattr(os.path, "ismount", lambda path: True)
     path = tmp_path / "td"
     TensorDict({"a": torch.zeros(2), "n": {"b": torch.zeros(2)}}, [2]).memmap(path)
-    (path / "mine.txt").write_text("mine")
+    for name in ("mine.txt", "n/mine.txt", "m/mine.txt"):
+        (path / name).parent.mkdir(exist_ok=True)
+        (path / name).write_text("mine")
     inode = path.stat().st_ino
     TensorDict({"a": torch.ones(2), "m": {"b": torch.ones(2)}}, [2]).memmap(path)
     assert path.stat().st_ino == inode
-    assert files(path) == ["a.memmap", "m/b.memmap", "m/meta.json", "meta.json", "mine.txt"]
+    assert files(path) == [
+        "a.memmap",
+        "m/b.memmap",
+        "m/meta.json",
+        "m/mine.txt",
+        "meta.json",
+        "mine.txt",
+        "n/mine.txt",
+    ]
     assert TensorDict.load_memmap(path)["a"].tolist() == [1, 1]
 
 

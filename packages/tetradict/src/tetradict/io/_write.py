@@ -16,7 +16,7 @@ from tetradict._nontensor import NonTensorLeaf, NonTensorStack
 from tetradict._protocol import Container
 from tetradict.io import _layout
 from tetradict.io._layout import COLLECTION, META, SIDE, child_folder, tensor_file
-from tetradict.memmap import MemoryMappedTensor
+from tetradict.memmap import MemoryMappedTensor, map_known
 
 C = TypeVar("C", bound=Container)
 
@@ -182,17 +182,19 @@ def _link(source: Path, target: Path) -> None:
         shutil.copy2(source, target, follow_symlinks=False)
 
 
-def _carry_over(old: Path, new: Path) -> None:
-    """Link into ``new`` whatever lies in ``old`` and is no part of the collection saved there."""
+def _carry_over(old: Path, new: Path, top: bool = True) -> None:
+    """Link into ``new`` whatever lies in ``old`` and is no part of the collection saved there.
+
+    ``top=False`` leaves what lies in ``old`` itself, and goes on to folders whose names both have.
+    """
     files, folders = _described(old)
     for entry in os.scandir(old):
-        if entry.name in files or entry.name == new.name:
+        if entry.name in folders and entry.is_dir(follow_symlinks=False):
+            _carry_over(old / entry.name, new / entry.name)
+        elif entry.name in files or not (top or (new / entry.name).is_dir()):
             continue
-        if entry.is_dir(follow_symlinks=False):
-            if entry.name in folders:
-                _carry_over(old / entry.name, new / entry.name)
-            else:
-                _link_tree(old / entry.name, new / entry.name)
+        elif entry.is_dir(follow_symlinks=False):
+            _link_tree(old / entry.name, new / entry.name)
         elif not os.path.lexists(new / entry.name):
             new.mkdir(exist_ok=True)
             _link(old / entry.name, new / entry.name)
@@ -225,13 +227,16 @@ def _move_into(part: Path, target: Path) -> None:
     """Move a finished save into a folder that cannot be renamed. Killed in between, it leaves no ``meta.json``,
     which a load refuses, so that even then nothing mixed is read."""
     files, folders = _described(target)
+    _carry_over(target, part, top=False)
     (target / META).unlink(missing_ok=True)
-    for name in files - {META}:
-        (target / name).unlink(missing_ok=True)
-    for name in folders:
-        shutil.rmtree(target / name, ignore_errors=True)
-    for entry in sorted(os.scandir(part), key=lambda entry: entry.name == META):
-        os.rename(part / entry.name, target / entry.name)
+    names = sorted(os.listdir(part), key=lambda name: name == META)
+    for name in {*files, *folders, *names}:
+        if (target / name).is_dir() and not (target / name).is_symlink():
+            shutil.rmtree(target / name)
+        else:
+            (target / name).unlink(missing_ok=True)
+    for name in names:
+        os.rename(part / name, target / name)
     part.rmdir()
 
 
@@ -243,9 +248,8 @@ def mapped(td: C, folder: str) -> C:
     out: dict[str, Any] = {}
     for key, value in td._entries().items():
         if isinstance(value, Tensor):
-            out[key] = MemoryMappedTensor.from_filename(
-                os.path.join(folder, tensor_file(key)), value.dtype, value.shape
-            )
+            path = os.path.join(folder, tensor_file(key))
+            out[key] = map_known(path, value.dtype, value.shape, os.stat(path) if value.numel() else None)
         elif isinstance(value, Container):
             out[key] = mapped(value, os.path.join(folder, child_folder(key)))
         else:
