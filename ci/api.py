@@ -35,7 +35,19 @@ def main(name: str) -> None:
     if not tag:
         print(f"{name} has no tag yet: nothing to compare with")
         return
-    command = ["griffe", "check", name, "-s", f"packages/{name}/src", "--against", tag, "--format", "oneline"]
+    command = [
+        sys.executable,
+        "-m",
+        "griffe",
+        "check",
+        name,
+        "-s",
+        f"packages/{name}/src",
+        "--against",
+        tag,
+        "--format",
+        "oneline",
+    ]
     found = subprocess.run([*command, "--no-color"], cwd=ROOT, capture_output=True, text=True)
     printed = [line.strip() for line in (found.stdout + found.stderr).splitlines() if line.strip()]
     lines = sorted({PLACE.sub("", line) for line in printed})
