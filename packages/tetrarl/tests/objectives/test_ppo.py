@@ -222,6 +222,19 @@ def test_a_missing_advantage_is_estimated():
     assert_close(got["loss_critic"], loss(td)["loss_critic"])
 
 
+@pytest.mark.parametrize("kind", list(ValueEstimators), ids=lambda kind: kind.name)
+def test_any_estimator_may_fill_in_the_advantage(kind):
+    actor, critic = networks()
+    td = with_next(batch(actor).exclude("advantage", "value_target"))
+    loss = ClipPPOLoss(actor, critic)
+    loss.make_value_estimator(kind, gamma=0.9)
+    assert {id(p) for p in loss.parameters()} == {id(p) for p in (*actor.parameters(), *critic.parameters())}
+    got = loss(td)
+    filled = loss.value_estimator(td.copy())
+    assert_close(total(got), total(loss(filled)))
+    total(got).backward()
+
+
 def test_the_data_are_left_alone():
     actor, critic = networks()
     td = batch(actor)

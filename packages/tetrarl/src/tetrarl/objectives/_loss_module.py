@@ -10,7 +10,7 @@ from torch import Tensor
 
 from tetrarl.objectives._value_estimators import ValueEstimators, default_value_kwargs, estimator_class
 from tetrarl.objectives.value import ValueEstimatorBase
-from tetrarl.objectives.value._estimators import changed_keys
+from tetrarl.objectives.value._base import changed_keys
 
 
 class LossModule(TensorDictModuleBase):
@@ -74,19 +74,21 @@ class LossModule(TensorDictModuleBase):
             ValueError: the loss has no value network or no such estimator.
         """
         value_type = self.default_value_estimator if value_type is None else value_type
-        network = self._value_network()
-        if value_type is None or network is None:
+        networks = self._estimator_networks()
+        if value_type is None or networks.get("value_network") is None:
             raise ValueError(f"{type(self).__name__}: has no value network to make a value estimator of")
         cls = estimator_class(value_type)
         defaults = default_value_kwargs(value_type) if isinstance(value_type, ValueEstimators) else {}
-        estimator = cls(value_network=None, **{**defaults, **hyperparams}).borrow(network)
+        nothing = dict.fromkeys(cls.networks)
+        estimator = cls(**nothing, **{**defaults, **hyperparams})
+        estimator.borrow(**{name: networks[name] for name in nothing})
         self._forward_keys(estimator)
         self._estimator = [estimator]
         return self
 
-    def _value_network(self) -> TensorDictModuleBase | None:
-        """The network whose values the estimator works with."""
-        return None
+    def _estimator_networks(self) -> dict[str, TensorDictModuleBase | None]:
+        """The networks that a value estimator may work with, by the keyword it knows them by."""
+        return {}
 
     def _forward_keys(self, estimator: ValueEstimatorBase) -> None:
         """Make the estimator read and write the entries of this loss."""

@@ -11,7 +11,8 @@ from torch.distributions import Distribution
 from tetrarl.objectives._distance import DISTANCES, distance_loss
 from tetrarl.objectives._loss_module import LossModule, check_reduction, reduced
 from tetrarl.objectives._value_estimators import ValueEstimators
-from tetrarl.objectives.value._estimators import in_next, standardize
+from tetrarl.objectives.value._base import in_next
+from tetrarl.objectives.value._estimators import standardize
 
 
 class PPOLoss(LossModule):
@@ -154,8 +155,8 @@ class PPOLoss(LossModule):
         """The value loss for a batch of data, weighted and reduced."""
         return self._critic_terms(tensordict)["loss_critic"]
 
-    def _value_network(self) -> TensorDictModuleBase | None:
-        return self.critic_network
+    def _estimator_networks(self) -> dict[str, TensorDictModuleBase | None]:
+        return {"value_network": self.critic_network, "actor_network": self.actor_network}
 
     def _advantage(self, data: TensorDictBase) -> tuple[TensorDictBase, Tensor]:
         """The data and their advantage; where they have none, a copy with an estimate of it and a value target."""

@@ -9,6 +9,7 @@ from tetrarl.objectives.value import (
     TD1Estimator,
     TDLambdaEstimator,
     ValueEstimatorBase,
+    VTrace,
 )
 
 
@@ -19,6 +20,7 @@ class ValueEstimators(enum.Enum):
     TD1 = "TD(1) (infinity-step return)"
     TDLambda = "TD(lambda)"
     GAE = "Generalized advantage estimate"
+    VTrace = "V-trace"
 
 
 _CLASSES: dict[ValueEstimators, type[ValueEstimatorBase]] = {
@@ -26,6 +28,7 @@ _CLASSES: dict[ValueEstimators, type[ValueEstimatorBase]] = {
     ValueEstimators.TD1: TD1Estimator,
     ValueEstimators.TDLambda: TDLambdaEstimator,
     ValueEstimators.GAE: GAE,
+    ValueEstimators.VTrace: VTrace,
 }
 
 

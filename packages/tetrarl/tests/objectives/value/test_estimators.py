@@ -3,12 +3,12 @@ import copy
 import pytest
 import torch
 from tetradict import TensorDict
-from tetradict.nn import TensorDictModule
+from tetradict.nn import NormalParamExtractor, TensorDictModule
 from torch import nn
 from torch.testing import assert_close
 
-from tetrarl.modules import ValueOperator
-from tetrarl.objectives.value import GAE, TD0Estimator, TD1Estimator, TDLambdaEstimator
+from tetrarl.modules import IndependentNormal, ProbabilisticActor, ValueOperator
+from tetrarl.objectives.value import GAE, TD0Estimator, TD1Estimator, TDLambdaEstimator, VTrace
 from tetrarl.objectives.value import functional as F
 
 N, T = 3, 20
@@ -212,10 +212,40 @@ def test_data_without_time_are_refused():
 
 
 def test_a_borrowed_network_adds_no_parameters():
-    module = make(GAE, None).borrow(network())
+    module = make(GAE, None).borrow(value_network=network())
     assert list(module.parameters()) == [] and module(rollout())["advantage"].shape == (N, T, 1)
     twin = copy.deepcopy(module)
     assert_close(twin(rollout())["advantage"], module(rollout())["advantage"])
+
+
+def policy_and_data():
+    torch.manual_seed(0)
+    net = nn.Sequential(nn.Linear(4, 4), NormalParamExtractor()).double()
+    net = TensorDictModule(net, in_keys=["observation"], out_keys=["loc", "scale"])
+    actor = ProbabilisticActor(net, in_keys=["loc", "scale"], distribution_class=IndependentNormal)
+    td = rollout()
+    td["action"] = torch.randn(N, T, 2).double()
+    td["action_log_prob"] = actor.log_prob(td).detach() + 0.3 * torch.randn(N, T).double()
+    return actor, td
+
+
+def test_vtrace_weighs_by_what_the_policy_would_do_now():
+    (actor, td), net = policy_and_data(), network()
+    module = VTrace(gamma=0.9, actor_network=actor, value_network=net, rho_thresh=1.2, c_thresh=0.7)
+    assert {"action", "action_log_prob", "observation", ("next", "reward")} <= set(module.in_keys)
+    module(td)
+    logs = [actor.log_prob(td).detach()[..., None], td["action_log_prob"][..., None]]
+    values = [td["state_value"], td["next", "state_value"]]
+    want = F.vtrace_advantage_estimate(0.9, *logs, *values, *outcome(td), 1.2, 0.7)
+    assert_close((td["advantage"], td["value_target"]), want)
+    assert not td["advantage"].requires_grad
+
+
+def test_vtrace_advantages_may_be_averaged():
+    (actor, td), net = policy_and_data(), network()
+    VTrace(gamma=0.9, actor_network=actor, value_network=net, average_adv=True)(td)
+    assert_close(td["advantage"].mean(), torch.tensor(0.0).double())
+    assert_close(td["advantage"].std(), torch.tensor(1.0).double())
 
 
 def test_an_estimator_compiles_in_one_graph():
