@@ -99,21 +99,11 @@ def slow(session: nox.Session) -> None:
 @nox.session(venv_backend="none")
 def lint(session: nox.Session) -> None:
     """Ruff, and the import contracts between the libraries."""
-    ruff = ("ruff", "check", "--config", "ci/ruff.toml")
-    run(session, *ruff, "packages")
-    run(session, *ruff, "--extend-ignore", "T20", "tools", "ci", "tests-integration")
-    run(
-        session,
-        "ruff",
-        "format",
-        "--config",
-        "ci/ruff.toml",
-        "--check",
-        "packages",
-        "tools",
-        "ci",
-        "tests-integration",
-    )
+    ours = ("--config", "ci/ruff.toml", "tools", "ci", "tests-integration")
+    run(session, "ruff", "check", "packages")  # each member's pyproject extends the same rules
+    run(session, "ruff", "check", "--extend-ignore", "T20", *ours)
+    run(session, "ruff", "format", "--check", "packages")
+    run(session, "ruff", "format", "--check", *ours)
     run(session, "lint-imports", "--no-logo", "ci/importlinter.toml")
 
 

@@ -148,6 +148,18 @@ def test_a_bare_call_lists_every_session_with_a_line(root):
     assert all(len(row.split(None, 1)) == 2 for row in rows)
 
 
+def test_each_of_several_sessions_runs(root, tmp_path):
+    copy = copy_workspace(root, tmp_path)
+    (copy / ".venv" / "bin").mkdir(parents=True)
+    recorder = copy / ".venv" / "bin" / "python"
+    recorder.write_text('#!/bin/sh\necho "$@"\n')
+    recorder.chmod(0o755)
+    code = f"import sys; sys.path.insert(0, {str(copy / 'tools')!r}); import ws; (ws.VENV / 'stamp').write_text(ws.stamp())"
+    subprocess.run([sys.executable, "-c", code], check=True)
+    shown = ws(copy, "lint", "alone(tetradict)", "wheels", "--", "full").stdout.split()
+    assert shown[shown.index("-s") :] == ["-s", "lint", "alone(tetradict)", "wheels", "--", "full"]
+
+
 @pytest.mark.parametrize(("word", "hint"), [("tset", "'test'"), ("alone(tetradct)", "'alone(tetradict)'")])
 def test_an_unknown_session_is_one_line_with_the_nearest_name(root, word, hint):
     shown = ws(root, word)

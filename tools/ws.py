@@ -209,8 +209,7 @@ def main() -> None:
     check_names(words)
     python = prepare()
     os.environ["PATH"] = f"{VENV / BIN}{os.pathsep}{os.environ['PATH']}"
-    chosen = [word for name in words for word in ("-s", name)]
-    os.execv(python, [str(python), "-m", "nox", "-f", str(NOXFILE), *chosen, *args])
+    os.execv(python, [str(python), "-m", "nox", "-f", str(NOXFILE), "-s", *words, *args])
 
 
 if __name__ == "__main__":
