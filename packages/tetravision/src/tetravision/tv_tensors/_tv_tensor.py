@@ -21,6 +21,31 @@ _KEEP_TYPE = frozenset({
     torch.Tensor.requires_grad_,
     torch.Tensor.pin_memory,
 })
+_AUGMENTED = (
+    "add",
+    "sub",
+    "mul",
+    "truediv",
+    "floordiv",
+    "mod",
+    "pow",
+    "and",
+    "or",
+    "xor",
+    "lshift",
+    "rshift",
+)
+# What gives back an argument because it has changed it; and as_subclass, which makes a tv_tensor because it was asked to.
+_IN_PLACE = frozenset(
+    [getattr(torch.Tensor, f"__i{name}__") for name in _AUGMENTED]
+    + [
+        getattr(home, name)
+        for home in (torch.Tensor, torch)
+        for name in dir(home)
+        if name.endswith("_") and not name.startswith("_") and callable(getattr(home, name))
+    ]
+    + [torch.Tensor.as_subclass]
+)
 
 
 class TVTensor(torch.Tensor):
@@ -45,6 +70,9 @@ class TVTensor(torch.Tensor):
 
     metadata_names: ClassVar[tuple[str, ...]] = ()
     _plain: Tensor | None = None
+    _kind: "type[TVTensor] | None" = (
+        None  # the type, where a tracer can read it: torch 2.13 can't make use of type(x) in a graph
+    )
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
@@ -64,7 +92,7 @@ class TVTensor(torch.Tensor):
         """
         plain = plain_of(tensor)
         out = plain.as_subclass(cls)
-        out._plain = plain
+        out._plain, out._kind = plain, cls
         for name in cls.metadata_names:
             if name in metadata:
                 value = metadata.pop(name)
@@ -92,7 +120,7 @@ class TVTensor(torch.Tensor):
             return _traced(func, args, kwargs)
         with DisableTorchFunctionSubclass():
             output = func(*args, **kwargs)
-        if isinstance(output, TVTensor):  # one of the arguments, changed in place
+        if isinstance(output, TVTensor) and (func in _IN_PLACE or "out" in kwargs):
             _refresh(output)
             return output
         if output is None:  # a setter, such as x[0] = 1 or x.data = y
@@ -101,7 +129,7 @@ class TVTensor(torch.Tensor):
             return None
         if results_are_wrapped() or (func in _KEEP_TYPE and isinstance(args[0], TVTensor)):
             return _wrap_output(output, _first_tv_tensor(args, kwargs))
-        return output
+        return plain_of(output) if isinstance(output, TVTensor) else output  # x.float() of floats is x
 
     @property
     def shape(self) -> torch.Size:  # type: ignore[override]
@@ -166,7 +194,8 @@ def wrap(wrappee: Tensor, *, like: TVTensor, **kwargs: Any) -> TVTensor:
         raise TypeError(
             f"wrap: like must be a tv_tensor, got {type(like).__name__}; for a plain tensor, use it as it is"
         )
-    return type(like).wrap(wrappee, like=like, **kwargs)
+    kind = (torch.compiler.is_compiling() and like._kind) or type(like)
+    return kind.wrap(wrappee, like=like, **kwargs)
 
 
 def plain_of(tensor: Tensor) -> Tensor:
@@ -256,7 +285,7 @@ def _traced(func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, A
     """Run an operation on the plain views, for compilers: the default return type, whatever the thread has chosen."""
     plain_args = [_unwrap_tree(value) for value in args]
     output = func(*plain_args, **{key: _unwrap_tree(value) for key, value in kwargs.items()})
-    if output is plain_args[0]:
+    if plain_args and output is plain_args[0]:  # a tracer gives the same object only for what changes it
         return args[0]
     if func in _KEEP_TYPE:
         return _wrap_output(output, _first_tv_tensor(args, {}))

@@ -47,7 +47,7 @@ def normalize_image(
         raise ValueError(f"normalize: std must not hold 0, got {list(std)}")
     channels = image.shape[-3]
     for name, values in (("mean", mean), ("std", std)):
-        if len(values) not in (1, channels):
+        if len(values) != 1 and len(values) != channels:
             raise ValueError(
                 f"normalize: {name} has {len(values)} values, but the picture has {channels} channels"
             )

@@ -96,20 +96,22 @@ def functional(function: F) -> F:
 
 def find_kernel(function: Kernel, cls: type) -> Kernel | None:
     """Look up the kernel for a type: its own, or that of the nearest base; None when there is none."""
+    table = _KERNELS[function]
+    if cls in table:
+        return table[cls]
+    if torch.compiler.is_compiling():  # a graph must not depend on what has been looked up before
+        return _walk(table, cls)
     resolved = _RESOLVED[function]
-    if cls in resolved:
-        return resolved[cls]
-    found = _walk(_KERNELS[function], cls)
-    if not torch.compiler.is_compiling():
-        resolved[cls] = found
-    return found
+    if cls not in resolved:
+        resolved[cls] = _walk(table, cls)
+    return resolved[cls]
 
 
 def dispatch(function: Kernel, inpt: Any, **kwargs: Any) -> Any:
     """Run the kernel of ``function`` for the type of ``inpt``."""
     found = find_kernel(function, type(inpt))
     if found is None:
-        known = ", ".join(cls.__name__ for cls in _KERNELS[function])
+        known = ", ".join(f"{cls.__module__.split('.')[0]}.{cls.__name__}" for cls in _KERNELS[function])
         raise TypeError(
             f"{function.__name__}: no kernel for {type(inpt).__name__}; there are some for {known}; "
             "give a type of your own one with register_kernel"
