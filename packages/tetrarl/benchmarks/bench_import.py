@@ -47,7 +47,7 @@ def main() -> None:
             result |= {
                 "base_seconds": round(median(s for s, _ in others), 3),
                 "base_modules": others[0][1],
-                "ratio": round(median(s for s, _ in mine) / median(s for s, _ in others), 3),
+                "ratio": round(median(s for s, _ in mine) / median(s for s, _ in others), 4),
             }
         result["rounds"] = args.rounds
         print(common.row("import", ours, theirs, args, result, "torchrl"), flush=True)
