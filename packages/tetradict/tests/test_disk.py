@@ -3,6 +3,7 @@ from concurrent.futures import Future
 import pytest
 import torch
 
+import tetradict
 from tetradict import MemoryMappedTensor, TensorDict
 
 
@@ -77,7 +78,8 @@ def test_return_early_gives_a_future(tmp_path):
 def test_save_and_load_are_a_round_trip(tmp_path, assert_same):
     td = example()
     td.save(tmp_path / "td", durable=True)
-    assert_same(td.to("cpu").lock_(), TensorDict.load(tmp_path / "td"))
+    for load in (TensorDict.load, TensorDict.load_memmap, tetradict.load, tetradict.load_memmap):
+        assert_same(td.to("cpu").lock_(), load(tmp_path / "td"))
     assert TensorDict.load(tmp_path / "td", device="meta")["a"].device.type == "meta"
     for name in ("x.safetensors", "x.td"):
         with pytest.raises(ValueError, match="names a single file"):

@@ -5,7 +5,7 @@ from tetradict._entries import unravel_key, unravel_key_list
 from tetradict._nontensor import NonTensorData, NonTensorStack
 from tetradict._protocol import NestedKey
 from tetradict._stack import cat, stack
-from tetradict._td import TensorDict
+from tetradict._td import TensorDict, load, load_memmap
 from tetradict._version import __version__
 from tetradict.memmap import MemoryMappedTensor
 
@@ -19,6 +19,8 @@ __all__ = [
     "__version__",
     "cat",
     "is_tensor_collection",
+    "load",
+    "load_memmap",
     "stack",
     "unravel_key",
     "unravel_key_list",

@@ -228,6 +228,6 @@ for _name, _verb in _pointwise.VERBS.items():
     setattr(TensorDictBase, _name, _verb)
 
 
-def is_tensor_collection(value: Any) -> bool:
-    """Whether ``value`` is a collection of tensors, or the class of one."""
-    return issubclass(value if isinstance(value, type) else type(value), TensorDictBase)
+def is_tensor_collection(datatype: Any) -> bool:
+    """Whether ``datatype`` is a collection of tensors, or the class of one."""
+    return issubclass(datatype if isinstance(datatype, type) else type(datatype), TensorDictBase)

@@ -1,6 +1,8 @@
 """The collection in memory: one plain dict, and faster forms of the verbs that are called most."""
 
 from collections.abc import Callable, Iterable, KeysView, Mapping, Sequence
+from functools import wraps
+from pathlib import Path
 from typing import Any, Self
 
 import torch
@@ -268,12 +270,18 @@ class TensorDict(TensorDictBase):
         return self
 
     def update(
-        self, input_dict_or_td: Any = None, clone: bool = False, inplace: bool = False, **kwargs: Any
+        self,
+        input_dict_or_td: Any = None,
+        clone: bool = False,
+        inplace: bool = False,
+        *,
+        keys_to_update: Sequence[NestedKey] | None = None,
+        **kwargs: Any,
     ) -> Self:
-        """Put the entries of another collection or mapping; see :func:`tetradict.TensorDictBase.update`."""
+        """Put the entries of another collection or mapping; see :meth:`TensorDictBase.update`."""
         plain = input_dict_or_td._d if isinstance(input_dict_or_td, TensorDict) else input_dict_or_td
-        if type(plain) is not dict or clone or inplace or kwargs:
-            return super().update(input_dict_or_td, clone, inplace, **kwargs)
+        if type(plain) is not dict or clone or inplace or kwargs or keys_to_update is not None:
+            return super().update(input_dict_or_td, clone, inplace, keys_to_update=keys_to_update, **kwargs)
         for key, value in plain.items():
             if type(value) is Tensor:
                 self[key] = value
@@ -281,8 +289,8 @@ class TensorDict(TensorDictBase):
                 super().update({key: value})
         return self
 
+    @wraps(TensorDictBase.apply)
     def apply(self, fn: Callable[..., Any], *others: Any, **options: Any) -> Self | None:
-        """A collection of what ``fn`` gives for each tensor; see :func:`tetradict.TensorDictBase.apply`."""
         if others or options:
             return super().apply(fn, *others, **options)
         entries, size, device = self._d, self._bs, self._dev
@@ -349,6 +357,16 @@ class TensorDict(TensorDictBase):
         td = kind.trusted({key: rest[key] if key in rest else next(left) for key in keys}, size, device)
         td._names = names
         return td
+
+
+def load_memmap(prefix: str | Path, device: torch.device | str | None = None) -> TensorDict:
+    """Map a collection that was saved in a folder; see :meth:`TensorDictBase.load_memmap`."""
+    return TensorDict.load_memmap(prefix, device)
+
+
+def load(prefix: str | Path, device: torch.device | str | None = None) -> TensorDict:
+    """Load what :meth:`TensorDictBase.save` wrote."""
+    return TensorDict.load(prefix, device)
 
 
 register_pytree_node(
