@@ -94,7 +94,9 @@ def layout_of(
         feature_keys: the key of the batch that holds each feature's ids; empty: feature f is key f.
         packed: False keeps every table a group of its own.
     """
-    return _layout_of(tuple(rows), tuple(dims), tuple(feature_tables), tuple(feature_keys), packed)
+    # int(): a table's size is a constant of the compiled graph, where a batch's is a symbol.
+    sizes = tuple(map(int, rows)), tuple(map(int, dims))
+    return _layout_of(*sizes, tuple(feature_tables), tuple(feature_keys), packed)
 
 
 @lru_cache(maxsize=1024)

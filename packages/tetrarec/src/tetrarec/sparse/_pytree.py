@@ -1,8 +1,9 @@
 """The containers as pytrees: tensors are leaves, names and sizes the structure."""
 
+from collections.abc import Callable
 from typing import Any
 
-from tetrarec._torch_compat import register_pytree_node
+from tetrarec._torch_compat import GetAttrKey, register_pytree_node
 from tetrarec.sparse._jagged import JaggedTensor
 from tetrarec.sparse._keyed import KeyedTensor
 from tetrarec.sparse._keyed_jagged import KeyedJaggedTensor
@@ -71,17 +72,23 @@ def _unflatten_keyed(parts: list[Any], context: Any) -> KeyedTensor:
     return make(KeyedTensor, keys=keys, length_per_key=length_per_key, values=parts[0], key_dim=key_dim)
 
 
-def _named(kind: type) -> str:
-    return f"tetrarec.sparse.{kind.__name__}"
+def _register(
+    kind: type, names: list[str], flatten: Callable[[Any], Flat], unflatten: Callable[..., Any]
+) -> None:
+    def with_keys(container: Any) -> tuple[list[tuple[GetAttrKey, Any]], Any]:
+        parts, context = flatten(container)
+        return list(zip(map(GetAttrKey, names), parts, strict=True)), context
+
+    register_pytree_node(
+        kind,
+        flatten,
+        unflatten,
+        serialized_type_name=f"tetrarec.sparse.{kind.__name__}",
+        flatten_with_keys_fn=with_keys,
+    )
 
 
-register_pytree_node(
-    JaggedTensor, _flatten_jagged, _unflatten_jagged, serialized_type_name=_named(JaggedTensor)
-)
-register_pytree_node(
-    KeyedJaggedTensor,
-    _flatten_keyed_jagged,
-    _unflatten_keyed_jagged,
-    serialized_type_name=_named(KeyedJaggedTensor),
-)
-register_pytree_node(KeyedTensor, _flatten_keyed, _unflatten_keyed, serialized_type_name=_named(KeyedTensor))
+_PARTS = ["values", "weights", "lengths", "offsets"]
+_register(JaggedTensor, _PARTS, _flatten_jagged, _unflatten_jagged)
+_register(KeyedJaggedTensor, [*_PARTS, "inverse_indices"], _flatten_keyed_jagged, _unflatten_keyed_jagged)
+_register(KeyedTensor, ["values"], _flatten_keyed, _unflatten_keyed)

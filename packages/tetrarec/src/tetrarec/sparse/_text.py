@@ -23,6 +23,8 @@ def jagged_text(jagged: Any) -> str:
 def keyed_jagged_text(batch: Any) -> str:
     """A KeyedJaggedTensor, a key a line."""
     values, name = batch.values(), type(batch).__name__
+    if not isinstance(values, Tensor):  # a tree_map put something else there
+        return f"{name}({batch.keys()}, values={values!r})"
     sizes = batch.stride_per_key()
     if not _readable(values):
         keys = ", ".join(f"{key}: {size} bags" for key, size in zip(batch.keys(), sizes, strict=True))
