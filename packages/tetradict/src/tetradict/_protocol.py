@@ -66,10 +66,17 @@ class Container:
         return {key: self._get1(key) for key in self._keys()}
 
     def _like_rows(
-        self, rows: Iterable[dict[str, Any]], sizes: Sequence[Size], names: list[str | None] | None
+        self,
+        keys: Sequence[str],
+        rows: Iterable[tuple[Any, ...]],
+        sizes: Sequence[Size],
+        names: list[str | None] | None,
     ) -> list[Self]:
-        """One container for each of ``rows``; see ``_like``."""
-        return [self._like(row, size, names) for row, size in zip(rows, sizes, strict=True)]
+        """One container for each of ``rows``, which have a value for each key; see ``_like``."""
+        return [
+            self._like(dict(zip(keys, row, strict=True)), size, names)
+            for row, size in zip(rows, sizes, strict=True)
+        ]
 
     def _leaves(self) -> list[Tensor]:
         """All tensors of the tree, depth first."""

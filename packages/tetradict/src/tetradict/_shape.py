@@ -210,13 +210,20 @@ def split(td: C, split_size: int | Sequence[int], dim: int = 0) -> tuple[C, ...]
     if isinstance(split_size, int):
         if split_size <= 0:
             raise ValueError(f"split: split_size must be positive, got {split_size}")
-        sizes = [min(split_size, total - start) for start in range(0, total, split_size)] or [0]
+        count, rest = divmod(total, split_size)
+        batch_sizes = [_resized(old, dim, split_size)] * count
+        if rest or not count:
+            batch_sizes.append(_resized(old, dim, rest))
     else:
-        sizes = list(split_size)
-        if sum(sizes) != total or min(sizes, default=0) < 0:
-            raise ValueError(f"split: sizes must be 0 or more and add up to {total}, got {sizes}")
-    batch_sizes = [Size((*old[:dim], size, *old[dim + 1 :])) for size in sizes]
+        if sum(split_size) != total or min(split_size, default=0) < 0:
+            raise ValueError(f"split: sizes must be 0 or more and add up to {total}, got {list(split_size)}")
+        batch_sizes = [_resized(old, dim, size) for size in split_size]
     return tuple(cut(td, lambda v: v.split(split_size, dim), batch_sizes, list))
+
+
+def _resized(size: Size, dim: int, items: int) -> Size:
+    """``size`` with ``items`` along ``dim``."""
+    return Size((*size[:dim], items, *size[dim + 1 :]))
 
 
 def chunk(td: C, chunks: int, dim: int = 0) -> tuple[C, ...]:
@@ -257,9 +264,8 @@ def _cut(
         else:
             columns.append(value._cut(verb, sizes))
     names = None if names is None else [*rename(names[:dims]), *names[dims:]]
-    if not keys:
-        return td._like_rows([{} for _ in sizes], sizes, names)
-    return td._like_rows([dict(zip(keys, row)) for row in zip(*columns, strict=True)], sizes, names)  # noqa: B905  (speed)
+    rows = zip(*columns, strict=True) if keys else [()] * len(sizes)
+    return td._like_rows(keys, rows, sizes, names)
 
 
 def gather(td: C, dim: int, index: Tensor) -> C:

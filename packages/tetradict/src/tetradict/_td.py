@@ -166,13 +166,17 @@ class TensorDict(TensorDictBase):
         return new
 
     def _like_rows(
-        self, rows: Iterable[dict[str, Any]], sizes: Sequence[Size], names: list[str | None] | None
+        self,
+        keys: Sequence[str],
+        rows: Iterable[tuple[Any, ...]],
+        sizes: Sequence[Size],
+        names: list[str | None] | None,
     ) -> list[Self]:
         cls, device = type(self), self._dev
         out = []
-        for row, size in zip(rows, sizes):  # noqa: B905  (checked where the rows are made)
+        for row, size in zip(rows, sizes):  # noqa: B905  (speed, here and below; the rows were made to fit)
             new = _new(cls)
-            new._d = row
+            new._d = dict(zip(keys, row))  # noqa: B905
             new._bs = size
             new._dev = device
             new._names = names
@@ -248,6 +252,8 @@ class TensorDict(TensorDictBase):
                 if shape[: len(size)] != size if len(size) > 1 else not shape or shape[0] != size[0]:
                     _entries.misfit(self, key, shape)
             self._d[key] = value
+        elif type(key) is str:
+            _entries.put(self, key, value)
         elif type(key) is tuple and len(key) > 1 and type(key[-1]) is str:
             try:
                 node = self
@@ -282,6 +288,9 @@ class TensorDict(TensorDictBase):
         plain = input_dict_or_td._d if isinstance(input_dict_or_td, TensorDict) else input_dict_or_td
         if type(plain) is not dict or clone or inplace or kwargs or keys_to_update is not None:
             return super().update(input_dict_or_td, clone, inplace, keys_to_update=keys_to_update, **kwargs)
+        if plain is not input_dict_or_td and self._takes_all_of(input_dict_or_td):
+            self._d.update(plain)
+            return self
         for key, value in plain.items():
             if type(value) is Tensor:
                 self[key] = value
@@ -309,6 +318,15 @@ class TensorDict(TensorDictBase):
             elif (result := value.apply(fn)) is not None:
                 out[key] = result
         return self._like(out, size, self._names) if out or not entries else None
+
+    def _takes_all_of(self, other: "TensorDict") -> bool:
+        """Whether every entry of ``other`` is a tensor that fits here as it is."""
+        size = self._bs
+        if self._lock is not None or not (self._dev is None or self._dev == other._dev):
+            return False
+        if other._bs != size and other._bs[: len(size)] != size:
+            return False
+        return all([type(value) is Tensor for value in other._d.values()])
 
     def _leaves(self) -> list[Tensor]:
         out: list[Tensor] = []
