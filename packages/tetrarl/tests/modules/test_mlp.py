@@ -66,6 +66,24 @@ def test_the_last_layer_may_be_activated_or_have_no_bias():
     assert net[0].bias is not None and net[2].bias is None
 
 
+def test_the_outputs_may_share_one_bias():
+    net = MLP(4, 3, single_bias_last_layer=True)
+    before = net(torch.zeros(2, 4))
+    with torch.no_grad():
+        net[-1].bias.fill_(5.0)
+    assert_close(net(torch.zeros(2, 4)), before + 5)
+    assert [tuple(p.shape) for p in net.parameters()] == [(3, 4), (1,)]
+
+
+def test_activations_may_be_functions_and_each_layer_have_its_keywords():
+    net = MLP(
+        4, 2, num_cells=[4, 4], activation_class=lambda: torch.sin, layer_kwargs=[{"bias": False}, {}, {}]
+    )
+    assert [layer.bias is None for layer in net if isinstance(layer, nn.Linear)] == [True, False, False]
+    x = torch.randn(3, 4)
+    assert_close(net(x), net[4](net[2](net[0](x).sin()).sin()))
+
+
 def test_layers_may_be_of_another_class():
     class Loud(nn.Linear):
         def __init__(self, *sizes, bias=True, gain=1):

@@ -11,6 +11,28 @@ from torch import Size, Tensor, nn
 Options = Mapping[str, Any] | Sequence[Mapping[str, Any]] | None
 
 
+class _Bias(nn.Module):
+    """Add one number to every output."""
+
+    def __init__(self, device: torch.device | str | int | None) -> None:
+        super().__init__()
+        self.bias = nn.Parameter(torch.zeros(1, device=device))
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x + self.bias
+
+
+class _Call(nn.Module):
+    """A function as a module."""
+
+    def __init__(self, function: Callable[[Tensor], Tensor]) -> None:
+        super().__init__()
+        self.function = function
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.function(x)
+
+
 class MLP(nn.Sequential):
     """Linear layers with activations between them.
 
@@ -19,14 +41,15 @@ class MLP(nn.Sequential):
         out_features: size of the last dimension of the output, or the shape that takes its place.
         depth: number of hidden layers; as many as ``num_cells`` lists when left out, and none when that isn't a list.
         num_cells: width of the hidden layers, or one for each.
-        activation_class: what makes an activation.
+        activation_class: what makes an activation, a module or another callable.
         activation_kwargs: its keywords, or one set for each activation.
         norm_class: what makes a normalisation, put before each activation; none when left out.
         norm_kwargs: its keywords, or one set for each.
         dropout: probability of the dropout before each activation; none when left out.
         bias_last_layer: whether the last layer has a bias.
+        single_bias_last_layer: give it one bias for all outputs.
         layer_class: what makes a layer from its two sizes.
-        layer_kwargs: its keywords.
+        layer_kwargs: its keywords, or one set for each layer.
         activate_last_layer: treat the output like a hidden layer.
         device: where the parameters lie.
 
@@ -48,14 +71,15 @@ class MLP(nn.Sequential):
         out_features: int | Sequence[int] | None = None,
         depth: int | None = None,
         num_cells: Sequence[int] | int | None = None,
-        activation_class: Callable[..., nn.Module] = nn.Tanh,
+        activation_class: Callable[..., Callable[[Tensor], Tensor]] = nn.Tanh,
         activation_kwargs: Options = None,
         norm_class: Callable[..., nn.Module] | None = None,
         norm_kwargs: Options = None,
         dropout: float | None = None,
         bias_last_layer: bool = True,
+        single_bias_last_layer: bool = False,
         layer_class: Callable[..., nn.Module] = nn.Linear,
-        layer_kwargs: Mapping[str, Any] | None = None,
+        layer_kwargs: Options = None,
         activate_last_layer: bool = False,
         device: torch.device | str | int | None = None,
     ) -> None:
@@ -70,18 +94,20 @@ class MLP(nn.Sequential):
         place = {} if device is None else {"device": device}
         activations = _each("activation_kwargs", activation_kwargs, acts)
         norms = _each("norm_kwargs", norm_kwargs, acts)
+        options = _each("layer_kwargs", layer_kwargs, len(widths) + 1)
         layers: list[nn.Module] = []
         for i, (before, after) in enumerate(pairwise(sizes)):
-            options = {**place, **(layer_kwargs or {})}
-            if i == len(widths):
-                options["bias"] = bias_last_layer
-            layers.append(_layer(layer_class, before, after, options))
+            last = {"bias": bias_last_layer and not single_bias_last_layer} if i == len(widths) else {}
+            layers.append(_layer(layer_class, before, after, {**place, **next(options), **last}))
+            if last and bias_last_layer and single_bias_last_layer:
+                layers.append(_Bias(device))
             if i < acts:
                 if dropout:
                     layers.append(nn.Dropout(dropout))
                 if norm_class is not None:
                     layers.append(norm_class(**place, **next(norms)))
-                layers.append(activation_class(**next(activations)))
+                activation = activation_class(**next(activations))
+                layers.append(activation if isinstance(activation, nn.Module) else _Call(activation))
         super().__init__(*layers)
 
     def forward(self, *inputs: Tensor) -> Tensor:

@@ -103,8 +103,8 @@ class PPOLoss(LossModule):
         if clip_value is not None:
             self._coefficient("clip_value_epsilon", clip_value)
         defaults = {
-            "action": actor_network.dist_sample_keys[0],
-            "sample_log_prob": actor_network.log_prob_key,
+            "action": getattr(actor_network, "dist_sample_keys", ["action"])[0],
+            "sample_log_prob": getattr(actor_network, "log_prob_key", "action_log_prob"),
         }
         if critic_network is not None and len(critic_network.out_keys) == 1:
             defaults["value"] = critic_network.out_keys[0]

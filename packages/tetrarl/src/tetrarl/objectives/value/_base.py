@@ -18,9 +18,6 @@ class EstimatorOptions(TypedDict, total=False):
 
     differentiable: bool
     skip_existing: bool | None
-    advantage_key: NestedKey | None
-    value_target_key: NestedKey | None
-    value_key: NestedKey | None
     device: torch.device | str | int | None
 
 
@@ -41,16 +38,14 @@ class ValueEstimatorBase(TensorDictModuleBase):
 
     An estimator reads ``("next", "reward")``, ``("next", "done")`` and ``("next", "terminated")``, asks its value
     network for the values of the root and of ``"next"`` (or reads them, where there is no network), and writes
-    ``"advantage"`` and ``"value_target"`` beside them. A subclass says how in ``_estimate``.
+    ``"advantage"`` and ``"value_target"`` beside them; set_keys names other entries. The value lies where the
+    network writes it, if that is its one output, else at ``"state_value"``. A subclass says how in ``_estimate``.
 
     Args:
         coefficients: numbers or tensors that the estimator keeps, by name.
         value_network: a module that writes a value for each state; ``None`` to read values that are there.
         differentiable: keep the graph, so that the results carry gradients to the network.
         skip_existing: don't call the network where its value is there already.
-        advantage_key: where the advantage goes, if not ``"advantage"``.
-        value_target_key: where the value target goes, if not ``"value_target"``.
-        value_key: where the value lies, if not at the network's one output or ``"state_value"``.
         device: where tensors among the coefficients are moved.
     """
 
@@ -76,9 +71,6 @@ class ValueEstimatorBase(TensorDictModuleBase):
         value_network: TensorDictModuleBase | None,
         differentiable: bool = False,
         skip_existing: bool | None = None,
-        advantage_key: NestedKey | None = None,
-        value_target_key: NestedKey | None = None,
-        value_key: NestedKey | None = None,
         device: torch.device | str | int | None = None,
     ) -> None:
         super().__init__()
@@ -91,10 +83,8 @@ class ValueEstimatorBase(TensorDictModuleBase):
             else:
                 setattr(self, name, value)
         self._keys = self._AcceptedKeys()
-        if value_key is None and value_network is not None and len(value_network.out_keys) == 1:
-            (value_key,) = value_network.out_keys
-        chosen = {"advantage": advantage_key, "value_target": value_target_key, "value": value_key}
-        self.set_keys(**{name: key for name, key in chosen.items() if key is not None})
+        if value_network is not None and len(value_network.out_keys) == 1:
+            self.set_keys(value=value_network.out_keys[0])
 
     @property
     def tensor_keys(self) -> Any:
