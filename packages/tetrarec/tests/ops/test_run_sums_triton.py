@@ -76,20 +76,20 @@ def check(case, dtype, device):
 def test_gradients_and_updates_agree_with_float64(
     make_case, device, short_segments, seed, ragged, weighted, mean
 ):
-    check(make_case(seed, ragged=ragged, weighted=weighted, mean=mean), torch.float32, device)
+    check(make_case(seed, ragged=ragged, weighted=weighted, mean=mean, most_bags=3), torch.float32, device)
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16], ids=str)
 def test_narrow_rows_are_rounded_once(make_case, device, short_segments, dtype):
-    check(make_case(3, weighted=True), dtype, device)
+    check(make_case(3, weighted=True, most_bags=3), dtype, device)
 
 
 @pytest.mark.parametrize("dim", [1, 16, 33])
 def test_any_width_is_updated(make_case, device, short_segments, dim):
-    check(make_case(4, dims=(dim, 5)), torch.float32, device)
+    check(make_case(4, dims=(dim, 5), most_bags=3), torch.float32, device)
 
 
-@pytest.mark.parametrize("count", [1, 31, 32, 33, 64, 65, 700])
+@pytest.mark.parametrize("count", [1, 31, 32, 33, 65, 600])
 def test_one_row_looked_up_all_the_time_is_summed_over_all_segments(device, count):
     from tetrarec.ops._run_sums_triton import launch
 

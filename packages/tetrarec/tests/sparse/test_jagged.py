@@ -127,6 +127,7 @@ def test_a_scalar_and_an_empty_list_are_refused():
 def test_batches_that_differ_are_not_equal():
     batch = jagged([1, 2])
     assert not jt_is_equal(batch, jagged([2, 1]))
+    assert not jt_is_equal(batch, "batch")
     assert not jt_is_equal(batch, JaggedTensor(batch.values() + 1, lengths=batch.lengths()))
     weighted = JaggedTensor(batch.values(), batch.values(), batch.lengths())
     assert not jt_is_equal(batch, weighted)

@@ -125,7 +125,21 @@ def test_an_empty_batch_can_be_asked_everything():
     assert no_sample.permute([1]).stride() == 0
 
 
+def test_an_empty_float_is_taken_for_no_lengths():
+    got = KeyedJaggedTensor(["a"], torch.tensor([]), lengths=torch.tensor([]))
+    assert got.lengths().dtype == torch.int64
+    assert got["a"].to_dense() == []
+
+
+def test_on_the_meta_device_the_sums_stay_unknown():
+    parts = torch.zeros(2).long().to("meta"), torch.zeros(3).long().to("meta")
+    got = KeyedJaggedTensor.from_offsets_sync(["a", "b"], *parts)
+    assert got.stride() == 1
+    assert got.length_per_key_or_none() is None
+
+
 def test_batches_that_differ_are_not_equal():
+    assert not kjt_is_equal(batch(), "batch")
     assert kjt_is_equal(batch(), batch())
     assert not kjt_is_equal(batch(), batch().permute([1, 0]))
     assert not kjt_is_equal(batch(), batch(weights=torch.ones(4)))

@@ -45,6 +45,13 @@ def check_jagged(
         )
 
 
+def as_counts(tensor: Tensor | None) -> Tensor | None:
+    """Lengths or offsets; an empty ``torch.tensor([])``, which torch makes a float, as int64."""
+    if tensor is not None and tensor.numel() == 0 and tensor.is_floating_point():
+        return tensor.long()
+    return tensor
+
+
 def check_bags(
     where: str, keys: Sequence[str], bags: int, stride: int | None, strides: Sequence[int] | None
 ) -> int:

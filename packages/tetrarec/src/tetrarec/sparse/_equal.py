@@ -8,12 +8,16 @@ from tetrarec.sparse._keyed_jagged import KeyedJaggedTensor
 
 
 def jt_is_equal(jt_1: JaggedTensor, jt_2: JaggedTensor) -> bool:
-    """Whether bags, values and weights are the same."""
+    """Whether both are jagged tensors of the same bags, values and weights."""
+    if not isinstance(jt_1, JaggedTensor) or not isinstance(jt_2, JaggedTensor):
+        return False
     return _same(jt_1.lengths(), jt_2.lengths()) and _contents(jt_1, jt_2)
 
 
 def kjt_is_equal(kjt_1: KeyedJaggedTensor, kjt_2: KeyedJaggedTensor) -> bool:
-    """Whether keys, strides, bags, values and weights are the same, in the same order."""
+    """Whether both are keyed jagged tensors of the same keys, strides, bags, values and weights, in one order."""
+    if not isinstance(kjt_1, KeyedJaggedTensor) or not isinstance(kjt_2, KeyedJaggedTensor):
+        return False
     if kjt_1.keys() != kjt_2.keys() or kjt_1.stride_per_key() != kjt_2.stride_per_key():
         return False
     return _same(kjt_1.lengths(), kjt_2.lengths()) and _contents(kjt_1, kjt_2)

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from tetrarec.ops import lengths_to_offsets
-from tetrarec.sparse._checks import check_jagged
+from tetrarec.sparse._checks import as_counts, check_jagged
 from tetrarec.sparse._make import make
 from tetrarec.sparse._text import jagged_text
 
@@ -49,6 +49,7 @@ class JaggedTensor:
         lengths: Tensor | None = None,
         offsets: Tensor | None = None,
     ) -> None:
+        lengths, offsets = as_counts(lengths), as_counts(offsets)
         check_jagged("JaggedTensor", values, weights, lengths, offsets)
         self._values = values
         self._weights = weights

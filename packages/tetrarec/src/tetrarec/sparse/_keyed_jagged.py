@@ -8,7 +8,7 @@ from torch import Tensor
 
 from tetrarec.ops import lengths_to_offsets
 from tetrarec.sparse import _algebra
-from tetrarec.sparse._checks import check_bags, check_jagged, check_length_per_key, missing_key
+from tetrarec.sparse._checks import as_counts, check_bags, check_jagged, check_length_per_key, missing_key
 from tetrarec.sparse._jagged import JaggedTensor
 from tetrarec.sparse._make import make
 from tetrarec.sparse._text import keyed_jagged_text
@@ -77,6 +77,7 @@ class KeyedJaggedTensor:
         inverse_indices: Inverse | None = None,
     ) -> None:
         where = "KeyedJaggedTensor"
+        lengths, offsets = as_counts(lengths), as_counts(offsets)
         check_jagged(where, values, weights, lengths, offsets)
         strides = _strides(where, stride_per_key_per_rank, stride_per_key)
         sizes = None if strides is None else [sum(ranks) for ranks in strides]
@@ -308,8 +309,12 @@ class KeyedJaggedTensor:
         return {key: place for place, key in enumerate(self._keys)}
 
     def sync(self) -> "KeyedJaggedTensor":
-        """Compute the sums for each key now, waiting for the device once; returns itself."""
-        self.length_per_key()
+        """Compute the sums for each key now, waiting for the device once; returns itself.
+
+        On the meta device, where there is nothing to read, they stay unknown.
+        """
+        if not self._values.is_meta:
+            self.length_per_key()
         return self
 
     def unsync(self) -> "KeyedJaggedTensor":
