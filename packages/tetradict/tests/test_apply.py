@@ -79,6 +79,8 @@ def test_apply_in_place_writes_into_the_tensors():
     td.apply(lambda x: x.zero_(), inplace=True)
     td.apply(lambda x: None, inplace=True)
     assert a.tolist() == [0, 0, 0]
+    with pytest.raises(ValueError, match="in place nothing but values can change"):
+        td.apply(lambda x: x, inplace=True, batch_size=[])
 
 
 def test_apply_may_be_called_with_nested_collections():

@@ -57,9 +57,14 @@ def test_get_gives_the_entry_or_the_default():
 def test_a_missing_entry_names_the_nearest():
     td = TensorDict({"observation": torch.zeros(3), "action": torch.zeros(3)}, [3])
     with pytest.raises(
-        KeyError, match=r"no entry 'observatoin' .* with 2 entries; nearest: \['observation'\]"
+        KeyError, match=r"no entry 'observatoin': a TensorDict with 2 entries; nearest: \['observation'\]"
     ):
         td["observatoin"]
+    nested = TensorDict({"n": {"m": {"reward": 1.0}}}, [])
+    with pytest.raises(
+        KeyError, match=r"no entry \('n', 'm', 'rewerd'\): .* below \('n', 'm'\); nearest: \['reward'\]"
+    ):
+        nested["n", "m", "rewerd"]
     for call in (
         lambda: td["action", "x"],
         lambda: td["x", "y"],

@@ -80,11 +80,12 @@ def test_a_folder_takes_the_place_of_another(tmp_path, exchange, monkeypatch):
     if not exchange:  # a system without renameat2
         monkeypatch.setattr(_files, "_exchange", lambda left, right: False)
     target = tmp_path / "target"
-    _files.replace_folder(folder(tmp_path / "one", "one"), target)
+    assert _files.replace_folder(folder(tmp_path / "one", "one"), target) is None
     assert (target / "file").read_text() == "one"
-    _files.replace_folder(folder(tmp_path / "two", "two"), target)
+    old = _files.replace_folder(folder(tmp_path / "two", "two"), target)
     assert (target / "file").read_text() == "two"
-    assert os.listdir(tmp_path) == ["target"]
+    assert (old / "file").read_text() == "one"
+    assert sorted(os.listdir(tmp_path)) == sorted([old.name, "target"])
 
 
 def test_an_exchange_that_fails_for_another_reason_is_an_error(tmp_path):

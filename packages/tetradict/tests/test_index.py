@@ -182,8 +182,11 @@ def test_an_index_out_of_range_is_refused_even_with_nothing_to_index():
         for idx in (3, -4, (3, ...), torch.tensor([[5]])):
             with pytest.raises(IndexError):
                 td[idx]
-    with pytest.raises(IndexError, match="a mask must have the 3 items"):
-        TensorDict({}, [3])[torch.tensor([True])]
+    for mask in (torch.tensor([True]), torch.ones(3, 3, dtype=torch.bool), [True]):
+        with pytest.raises(IndexError, match=r"a mask over the batch dimensions .* must have their shape"):
+            TensorDict({"a": torch.zeros(3, 2)}, [3, 2])[mask]
+    with pytest.raises(ValueError, match="step of a slice must be 1 or more, got -1"):
+        TensorDict({}, [3])[::-1]
 
 
 def test_what_is_no_index_is_refused():

@@ -124,6 +124,9 @@ def test_rename():
     assert td["k"].batch_size == (3,)
     with pytest.raises(KeyError, match="already"):
         td.rename_key_("x", "n", safe=True)
+    with pytest.raises(KeyError, match="nothing can be put below it"):
+        td.rename_key_("n", ("x", "y"))
+    assert "n" in td
     td.rename_key_("x", "n")
     assert td["n"] is x
 

@@ -65,6 +65,22 @@ def test_a_comparison_of_collections_tells_item_by_item():
     assert equal(NonTensorData("a", [2]), NonTensorStack("a", "b"), torch.Size([2])).tolist() == [True, False]
 
 
+def test_leaves_are_joined_by_themselves():  # pytorch/tensordict#836
+    one = torch.stack([NonTensorData("a"), NonTensorData("a")])
+    assert one == NonTensorData("a", [2])
+    many = NonTensorStack(NonTensorData("b"), NonTensorData("b"))
+    both = torch.stack([one, many], dim=1)
+    assert both.batch_size == (2, 2)
+    assert both.tolist() == [["a", "b"], ["a", "b"]]
+    assert torch.cat([one, many], -1).tolist() == ["a", "a", "b", "b"]
+    with pytest.raises(RuntimeError, match="size"):
+        torch.stack([one, NonTensorStack("x")])
+    with pytest.raises(TypeError, match="expected non-tensor values only, got a Tensor"):
+        torch.stack([one, torch.zeros(2)])
+    with pytest.raises(TypeError):
+        torch.squeeze(one)
+
+
 def test_leaves_survive_copies_and_never_change():
     for leaf in (NonTensorData("a", [2]), NonTensorStack("a", "b")):
         assert copy.deepcopy(leaf) == leaf

@@ -101,12 +101,15 @@ def test_a_tensor_that_does_not_begin_with_the_batch_size_is_refused():
 
 
 def test_a_nested_collection_takes_on_the_batch_size_and_the_callers_is_left_alone():
-    inner = TensorDict({"x": torch.zeros(3, 2), "s": "text"}, [])
-    td = TensorDict({"n": inner}, [3])
-    assert td["n"].batch_size == (3,)
+    inner = TensorDict({"x": torch.zeros(3, 2), "s": "text", "m": {"y": torch.zeros(3)}}, [])
+    td = TensorDict({"n": inner}, [3], names=["t"])
+    assert td["n"].batch_size == td["n", "m"].batch_size == (3,)
+    assert td["n", "m"].names == ["t"]
+    assert inner["m"].batch_size == ()
+    assert inner["m"].names == []
     assert td["n"].get("s").batch_size == (3,)
     assert inner.batch_size == ()
-    longer = TensorDict({"x": torch.zeros(3, 2)}, [3, 2])
+    longer = TensorDict({"x": torch.zeros(3, 2)}, [3, 2], names=["t", None])
     td["m"] = longer
     assert td["m"] is longer
     with pytest.raises(RuntimeError, match="does not begin with the new batch size"):
@@ -135,6 +138,14 @@ def test_a_device_takes_tensors_as_they_come_in():
     assert td["c"].device.type == td["n", "d"].device.type == td["m", "x"].device.type == "meta"
     assert td[0].device.type == td.view(3, 1).device.type == torch.stack([td, td]).device.type == "meta"
     assert TensorDict({"a": torch.zeros(3)}, [3]).device is None
+
+
+def test_a_batch_size_that_does_not_fit_changes_nothing(assert_same):
+    td = TensorDict({"m": {"c": torch.zeros(2)}, "n": {"b": torch.zeros(3)}, "s": "text"}, [])
+    before = copy.deepcopy(td)
+    with pytest.raises(RuntimeError, match="entry 'b'"):
+        td.batch_size = [2]
+    assert_same(td, before)
 
 
 def test_names_are_checked_and_shared_with_nested_collections():

@@ -48,7 +48,7 @@ def apply(
         batch_size: of the result, when ``fn`` changes the leading dimensions.
         device: of the result, when ``fn`` changes it.
         names: of the result's batch dimensions.
-        inplace: write what ``fn`` gives into the present tensors and return ``td``.
+        inplace: write what ``fn`` gives into the present tensors and return ``td``; drops nothing.
         default: stands for an entry that one of ``others`` lacks.
         filter_empty: ``True`` drops empty nested collections, ``False`` keeps them, ``None`` drops those that
             ``fn`` emptied. When not ``False`` and nothing is left, the result is ``None``.
@@ -106,6 +106,10 @@ class _Apply:
         names: Any,
     ) -> Any:
         if self.inplace:
+            if batch_size is not None or device is not MISSING or names is not MISSING:
+                raise ValueError(
+                    "apply: in place nothing but values can change; leave out batch_size, device and names"
+                )
             self.write(td, others, ())
             return td
         size = None if batch_size is None else Size(batch_size)

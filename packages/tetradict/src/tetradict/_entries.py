@@ -64,10 +64,16 @@ def is_key(key: object) -> bool:
 
 def missing(td: Container, key: NestedKey) -> NoReturn:
     """Raise the ``KeyError`` of an entry that is not there, with the nearest ones that are."""
-    known = list(td._keys())
-    name = path_of(key)[0]
-    near = difflib.get_close_matches(name, known, n=3) or sorted(known)[:8]
-    raise KeyError(f"no entry {key!r} in a {type(td).__name__} with {len(known)} entries; nearest: {near}")
+    node, path = td, list(path_of(key))
+    while len(path) > 1 and isinstance(below := node._entries().get(path[0]), Container):
+        node = below
+        path.pop(0)
+    known = list(node._keys())
+    near = difflib.get_close_matches(path[0], known, n=3) or sorted(known)[:8]
+    where = "" if node is td else f" below {path_of(key)[: -len(path)]}"
+    raise KeyError(
+        f"no entry {key!r}: a {type(td).__name__} with {len(known)} entries{where}; nearest: {near}"
+    )
 
 
 # --- reading
@@ -182,21 +188,23 @@ def misfit(td: Container, key: object, shape: Sequence[int]) -> NoReturn:
 def _fit_container(td: Container, value: Container) -> Container:
     size, device, names = td.batch_size, td.device, td._names
     fits = value.batch_size[: len(size)] == size
-    if fits and (device is None or value.device == device) and names is None:
-        return value
     if not fits or (names is not None and value._names is None):
-        value = value._like(
-            dict(value._entries()), value.batch_size, value._names
-        )  # the caller's stays as it is
+        value = _branch(value)  # the caller's stays as it is
         if not fits:
             set_batch_size(value, size)
         if names is not None:
             set_names(value, [*names, *[None] * (len(value.batch_size) - len(names))])
-    if names is not None and value._names is not None and value._names[: len(names)] != names:
+    elif names is not None and value._names[: len(names)] != names:
         raise RuntimeError(
             f"a nested collection must have the names {names} of its parent, got {value._names}"
         )
     return value if device is None or value.device == device else to_device(value, device)
+
+
+def _branch(td: C) -> C:
+    """A tree of new nodes around the same leaves."""
+    entries = {k: _branch(v) if isinstance(v, Container) else v for k, v in td._entries().items()}
+    return td._like(entries, td.batch_size, td._names)
 
 
 def _fit_leaf(td: Container, key: str, value: NonTensorLeaf) -> NonTensorLeaf:
@@ -327,23 +335,38 @@ def delete(td: Container, key: NestedKey, verb: str = "del_") -> None:
 
 
 def set_batch_size(td: Container, size: Sequence[int]) -> None:
-    """Give ``td`` another batch size, once every entry has been checked to begin with it."""
+    """Give ``td`` another batch size, once every entry has been checked to begin with it.
+
+    Raises:
+        RuntimeError: an entry does not; nothing has changed then.
+    """
     new = torch.Size(size)
+    _check_batch_size(td, new)
+    _put_batch_size(td, new)
+
+
+def _check_batch_size(td: Container, new: torch.Size) -> None:
     for key, value in td._entries().items():
         shape = value.shape if isinstance(value, Tensor) else value.batch_size
-        if shape[: len(new)] != new and isinstance(value, Tensor | NonTensorStack):
+        if shape[: len(new)] == new or isinstance(value, NonTensorData):
+            continue
+        if isinstance(value, Container):
+            _check_batch_size(value, new)
+        else:
             raise RuntimeError(
-                f"batch_size: entry {key!r} of shape {tuple(shape)} does not begin with the new batch size {tuple(new)}"
+                f"batch_size: entry {key!r} of shape {tuple(shape)} does not begin with the new batch size "
+                f"{tuple(new)}"
             )
+
+
+def _put_batch_size(td: Container, new: torch.Size) -> None:
     for key, value in td._entries().items():
         if isinstance(value, Container) and value.batch_size[: len(new)] != new:
-            set_batch_size(value, new)
+            _put_batch_size(value, new)
         elif isinstance(value, NonTensorData):
             td._set1(key, type(value)(value.data, new))
     names = td._names
-    if names is not None:
-        names = [*names, *[None] * len(new)][: len(new)]
-    td._put_meta(new, td.device, names)
+    td._put_meta(new, td.device, None if names is None else [*names, *[None] * len(new)][: len(new)])
 
 
 def set_names(td: Container, names: Sequence[str | None] | None) -> None:

@@ -86,22 +86,25 @@ def sync_folder(path: Path) -> None:
         os.close(fd)
 
 
-def replace_folder(new: Path, target: Path) -> None:
-    """Give the folder ``new`` the name ``target``, and remove what had it; at every moment one of the two is there."""
+def replace_folder(new: Path, target: Path) -> Path | None:
+    """Give the folder ``new`` the name ``target``; at every moment the old one or the new one is there.
+
+    Returns:
+        Where the old folder is now, or ``None`` when there was none, or an empty one.
+    """
     try:
-        os.rename(new, target)  # nothing or an empty folder is there
-        return
+        os.rename(new, target)
+        return None
     except OSError as error:
         if error.errno not in {errno.ENOTEMPTY, errno.EEXIST}:
             raise
     if _exchange(new, target):
-        shutil.rmtree(new)
-        return
+        return new
     old = target.with_name(backup_name(target.name))
     shutil.rmtree(old, ignore_errors=True)
     os.rename(target, old)
     os.rename(new, target)
-    shutil.rmtree(old)
+    return old
 
 
 def backup_name(name: str) -> str:

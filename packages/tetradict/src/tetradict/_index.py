@@ -1,5 +1,6 @@
 """Indices act on batch dimensions alone, and the same index serves every entry."""
 
+from collections.abc import Sequence
 from operator import itemgetter
 from typing import Any, TypeVar
 
@@ -34,21 +35,42 @@ def index(td: C, idx: Any) -> C:
         return map_batch(td, itemgetter(idx), Size((sliced_length(idx, size[0]), *size[1:])), _keep)
     if kind is Tensor and idx.ndim == 1 and size:
         if idx.dtype is torch.bool:
-            if idx.shape[0] != size[0]:
-                raise IndexError(
-                    f"index: a mask must have the {size[0]} items of the batch, got {idx.shape[0]}"
-                )
-            idx = idx.nonzero().squeeze(1)
+            (idx,) = _positions(idx, size)
             return map_batch(td, lambda v: v.index_select(0, idx), Size((idx.shape[0], *size[1:])), _keep)
-        return map_batch(td, itemgetter(idx), Size((idx.shape[0], *size[1:])), _keep)
-    parts = normal(idx, size)
+        if idx.dtype is torch.int64:
+            return map_batch(td, itemgetter(idx), Size((idx.shape[0], *size[1:])), _keep)
+    parts = _without_masks(normal(idx, size), size)
     new_size = indexed_size(td, parts)
     return map_batch(td, itemgetter(parts), new_size, lambda names: _indexed_names(names, parts))
+
+
+def _positions(mask: Tensor, size: Sequence[int]) -> tuple[Tensor, ...]:
+    """Where a mask over the first dimensions of ``size`` holds: found once, for the whole tree."""
+    if mask.shape != size[: mask.ndim]:
+        raise IndexError(
+            f"index: a mask over the batch dimensions {tuple(size[: mask.ndim])} must have their shape, "
+            f"got {tuple(mask.shape)}"
+        )
+    return mask.nonzero(as_tuple=True)
+
+
+def _without_masks(parts: tuple[Any, ...], size: Size) -> tuple[Any, ...]:
+    out: list[Any] = []
+    at = 0
+    for part in parts:
+        if isinstance(part, Tensor) and part.ndim and part.dtype in {torch.bool, torch.uint8}:
+            out += _positions(part.bool(), size[at:])
+        else:
+            out.append(part)
+        at += _consumed(part)
+    return tuple(out)
 
 
 def sliced_length(idx: slice, size: int) -> int:
     """How many of ``size`` items a slice takes; ``size`` may be a symbol, which ``slice.indices`` would fix."""
     start, stop, step = idx.start, idx.stop, idx.step
+    if step is not None and step <= 0:
+        raise ValueError(f"index: the step of a slice must be 1 or more, got {step}")
     start = 0 if start is None else max(start + size, 0) if start < 0 else min(start, size)
     stop = size if stop is None else max(stop + size, 0) if stop < 0 else min(stop, size)
     return max(stop - start, 0) if step is None else -(-max(stop - start, 0) // step)

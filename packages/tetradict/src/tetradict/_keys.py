@@ -197,7 +197,11 @@ def rename_key_(td: C, old_key: NestedKey, new_key: NestedKey, safe: bool = Fals
     if safe and find(td, new_key, None) is not None:
         raise KeyError(f"rename_key_: there is an entry {new_key!r} already; pass safe=False to replace it")
     delete(td, old_key, "rename_key_")
-    put(td, new_key, value, "rename_key_")
+    try:
+        put(td, new_key, value, "rename_key_")
+    except (KeyError, RuntimeError):  # it cannot go there
+        put(td, old_key, value, "rename_key_")
+        raise
     return td
 
 

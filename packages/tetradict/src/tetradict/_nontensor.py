@@ -13,6 +13,14 @@ class NonTensorLeaf:
     __slots__ = ()
     batch_size: Size
 
+    @classmethod
+    def __torch_function__(
+        cls, function: Callable[..., Any], types: Any, args: Any = (), kwargs: Any = None
+    ) -> Any:
+        if function not in {torch.stack, torch.cat}:
+            return NotImplemented
+        return _joined(function, *args, **(kwargs or {}))
+
     def tolist(self) -> Any:
         """The value, or nested lists of values in the form of the batch."""
         raise TypeError(f"{type(self).__name__} is no complete leaf: it lacks tolist")
@@ -117,7 +125,7 @@ class NonTensorStack(NonTensorLeaf):
     __slots__ = ("_index", "_values")
 
     def __init__(self, *values: Any) -> None:
-        self._values = list(values)
+        self._values = [value.data if isinstance(value, NonTensorData) else value for value in values]
         self._index = torch.arange(len(values))
 
     @classmethod
@@ -208,6 +216,17 @@ def join(
         parts.append(rows._index + len(values))
         values += rows._values
     return NonTensorStack._of(values, verb(parts, dim))
+
+
+def _joined(verb: Callable[..., Tensor], leaves: Sequence[NonTensorLeaf], dim: int = 0) -> NonTensorLeaf:
+    """``torch.stack`` and ``torch.cat`` of leaves by themselves."""
+    for leaf in leaves:
+        if not isinstance(leaf, NonTensorLeaf):
+            raise TypeError(f"{verb.__name__}: expected non-tensor values only, got a {type(leaf).__name__}")
+    sizes = [leaf.batch_size for leaf in leaves]
+    meta = [torch.empty(size, device="meta") for size in sizes]  # torch knows the sizes that go together
+    size = verb(meta, dim).shape
+    return join(leaves, verb, dim % len(size), size)
 
 
 def equal(left: NonTensorLeaf, right: Any, batch_size: Size) -> Tensor:

@@ -130,6 +130,19 @@ def test_what_was_saved_before_is_replaced_and_strange_files_stay(tmp_path):
     assert os.listdir(tmp_path) == ["td"]
 
 
+def test_a_file_that_comes_while_saving_stays(tmp_path, monkeypatch):
+    TensorDict({"a": torch.zeros(2)}, [2]).memmap(tmp_path / "td")
+    real = _files._exchange
+
+    def late(left, right):
+        (right / "late.txt").write_text("late")
+        return real(left, right)
+
+    monkeypatch.setattr(_files, "_exchange", late)
+    TensorDict({"b": torch.zeros(2)}, [2]).memmap(tmp_path / "td")
+    assert files(tmp_path) == ["td/b.memmap", "td/late.txt", "td/meta.json"]
+
+
 def test_existsok_and_files_in_the_way(tmp_path):
     td = TensorDict({"a": torch.zeros(2)}, [2])
     td.memmap(tmp_path)

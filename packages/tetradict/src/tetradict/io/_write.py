@@ -81,7 +81,10 @@ def save_folder(
             if target.exists():
                 part.chmod(stat.S_IMODE(target.stat().st_mode))
                 _carry_over(target, part)
-            replace_folder(part, target)
+            old = replace_folder(part, target)
+            if old is not None:
+                _carry_over(old, target)  # what others put there meanwhile
+                shutil.rmtree(old)
     except BaseException:
         shutil.rmtree(part, ignore_errors=True)
         raise
