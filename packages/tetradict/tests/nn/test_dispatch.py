@@ -56,14 +56,25 @@ def test_the_separator_and_the_keys_may_be_chosen():
     assert_close(Chosen()(x__y=torch.ones(2)), -torch.ones(2))
 
 
-def test_an_unknown_keyword_is_refused_with_the_known_ones():
-    with pytest.raises(TypeError, match=r"Both: expected keywords among \['a', 'n_b'\], got 'b'"):
-        Both()(a=torch.ones(3), b=torch.ones(3))
+def test_what_is_no_key_is_passed_on():
+    class Scaled(TensorDictModuleBase):
+        in_keys = ["a"]  # noqa: RUF012
+        out_keys = ["b"]  # noqa: RUF012
+
+        @dispatch
+        def forward(self, tensordict, shift=0, *, scale=1):
+            return tensordict.set("b", scale * tensordict["a"] + shift)
+
+    assert_close(Scaled()(torch.ones(2), 3, scale=2), torch.full((2,), 5.0))
+    module = TensorDictModule(torch.add, in_keys=["a", "b"], out_keys=["c"])
+    assert_close(module(torch.ones(2), b=torch.ones(2), alpha=3), torch.full((2,), 4.0))
+    with pytest.raises(TypeError, match="unexpected keyword argument 'b'"):
+        Both()(a=torch.ones(3), n_b=torch.ones(3), b=torch.ones(3))
 
 
-def test_too_many_tensors_are_refused():
-    with pytest.raises(TypeError, match=r"at most 2 tensors.*got 3 values"):
-        Both()(*torch.ones(3, 1))
+def test_a_key_given_twice_is_refused():
+    with pytest.raises(TypeError, match=r"Both: 'a' was given twice"):
+        Both()(torch.ones(3), a=torch.ones(3))
 
 
 def test_a_missing_tensor_is_named():

@@ -33,7 +33,7 @@ def test_it_decorates_a_function_that_calls_itself():
 
 
 def test_an_unknown_name_is_refused_with_the_known_ones():
-    with pytest.raises(ValueError, match=r"expected one of 'mode', .*'deterministic', got 'best'"):
+    with pytest.raises(ValueError, match=r"'best' is not a valid.*one of 'mode', .*'deterministic'"):
         set_interaction_type("best")
 
 

@@ -1,3 +1,5 @@
+import copy
+
 import pytest
 import torch
 from torch import distributed, nn
@@ -6,7 +8,7 @@ from torch.distributed.tensor import DTensor
 from torch.testing import assert_close
 
 from tetradict import TensorDict
-from tetradict.nn import TensorDictModule, TensorDictModuleBase
+from tetradict.nn import TensorDictModule, TensorDictModuleBase, TensorDictSequential
 
 
 def data(**entries):
@@ -45,6 +47,78 @@ def test_a_dict_of_in_keys_names_the_keywords():
     assert module.in_keys == ["a", ("n", "b")]
     td = module(TensorDict({"a": torch.full((3,), 2.0), "n": {"b": torch.ones(3)}}, [3]))
     assert_close(td["c"], torch.full((3,), 0.5))
+
+
+def test_the_dict_may_be_read_the_other_way_round():
+    module = TensorDictModule(
+        torch.sub, in_keys={"other": "a", "input": "b"}, out_keys=["c"], out_to_in_map=True
+    )
+    assert module.in_keys == ["a", "b"]
+    assert_close(module(data(a=torch.ones(3), b=torch.zeros(3)))["c"], -torch.ones(3))
+    with pytest.raises(TypeError, match="out_to_in_map is for a dict"):
+        TensorDictModule(torch.sub, in_keys=["a"], out_keys=["c"], out_to_in_map=True)
+
+
+def test_another_method_may_be_called():
+    class Net(nn.Module):
+        def encode(self, x, scale):
+            return scale * x
+
+    module = TensorDictModule(
+        Net(), in_keys=["a"], out_keys=["b"], method="encode", method_kwargs={"scale": 2}
+    )
+    assert_close(module(data(a=torch.ones(3)))["b"], torch.full((3,), 2.0))
+    with pytest.raises(TypeError, match="must have a method 'decode', got Net"):
+        TensorDictModule(Net(), in_keys=["a"], out_keys=["b"], method="decode")
+
+
+def test_what_is_asked_of_it_its_module_answers():
+    module = TensorDictModule(nn.Linear(4, 2), in_keys=["x"], out_keys=["y"])
+    assert module.weight is module.module.weight and module.in_features == 4
+    with pytest.raises(
+        AttributeError, match=r"TensorDictModule\(Linear\) has no attribute 'depth', nor has its module"
+    ):
+        _ = module.depth
+    twin = copy.deepcopy(module)
+    assert twin.weight is twin.module.weight is not module.weight
+
+
+class Twice(TensorDictModuleBase):
+    in_keys = ["a"]  # noqa: RUF012  (how users write it)
+    out_keys = ["b", "c"]  # noqa: RUF012
+
+    def forward(self, tensordict):
+        tensordict["b"], tensordict["c"] = 2 * tensordict["a"], 3 * tensordict["a"]
+        return tensordict
+
+
+@pytest.mark.parametrize(
+    "module",
+    [
+        TensorDictModule(lambda a: (2 * a, 3 * a), in_keys=["a"], out_keys=["b", "c"]),
+        TensorDictSequential(Twice()),
+        Twice(),
+    ],
+    ids=["module", "sequence", "own"],
+)
+def test_some_of_the_outputs_may_be_selected(module):
+    assert module.select_out_keys("c") is module
+    td = module(data(a=torch.ones(3)))
+    assert set(td.keys()) == {"a", "c"} and module.out_keys == ["c"]
+    assert_close(td["c"], torch.full((3,), 3.0))
+    module.select_out_keys("b", "c").select_out_keys("b")
+    assert set(module(data(a=torch.ones(3))).keys()) == {"a", "b"}
+    with pytest.raises(KeyError, match=r"writes no \['q'\]; select_out_keys takes some of \['b', 'c'\]"):
+        module.select_out_keys("q")
+    module.reset_out_keys()
+    assert module.out_keys == ["b", "c"] and set(module(data(a=torch.ones(3))).keys()) == {"a", "b", "c"}
+
+
+def test_parameters_may_be_drawn_anew():
+    module = TensorDictSequential(TensorDictModule(nn.Linear(4, 2), in_keys=["x"], out_keys=["y"]))
+    before = module[0].weight.clone()
+    module.reset_parameters_recursive()
+    assert not torch.equal(before, module[0].weight)
 
 
 def test_an_underscore_drops_an_output():
@@ -130,14 +204,7 @@ def test_the_repr_shows_the_keys():
 
 
 def test_a_subclass_of_the_base_needs_keys_and_a_forward_alone():
-    class Twice(TensorDictModuleBase):
-        in_keys = ["a"]  # noqa: RUF012  (how users write it)
-        out_keys = ["b"]  # noqa: RUF012
-
-        def forward(self, tensordict):
-            return tensordict.set("b", 2 * tensordict["a"])
-
-    assert_close(Twice()(data(a=torch.ones(3)))["b"], torch.full((3,), 2.0))
+    assert_close(Twice()(data(a=torch.ones(3)))["c"], torch.full((3,), 3.0))
 
 
 @pytest.mark.parametrize("in_keys", [["x"], {"x": "input"}], ids=["position", "keyword"])
@@ -159,7 +226,9 @@ def process_group():
 
 
 def test_a_sharded_module_takes_part_in_the_backward_pass(process_group):
-    plain, module = (TensorDictModule(nn.Linear(4, 2), in_keys=["x"], out_keys=[("n", "y")]) for _ in range(2))
+    plain, module = (
+        TensorDictModule(nn.Linear(4, 2), in_keys=["x"], out_keys=[("n", "y")]) for _ in range(2)
+    )
     module.load_state_dict(plain.state_dict())
     fully_shard(module)
     x = torch.randn(3, 4)

@@ -83,8 +83,24 @@ def test_a_mean_without_a_formula_is_estimated():
     td = TensorDict({"loc": torch.zeros(2), "scale": torch.ones(2)}, [2])
     with set_interaction_type("mean"):
         assert (module(td)["x"] - 0.5).abs().max() < 5 * 0.21 / 4000**0.5
-    with set_interaction_type("deterministic"):  # its median
+    with set_interaction_type("deterministic"):  # what becomes of the mean of the normal
         assert_close(module(td)["x"], torch.full((2,), 0.5))
+
+
+def test_the_mean_stands_in_for_a_mode_that_a_distribution_cannot_tell():
+    module = ProbabilisticTensorDictModule(
+        ["probs"], ["x"], distribution_class=D.Multinomial, distribution_kwargs={"total_count": 4}
+    )
+    td = TensorDict({"probs": torch.tensor([0.25, 0.75])}, [])
+    assert_close(module(td)["x"], torch.tensor([1.0, 3.0]))
+
+
+def test_without_any_middle_there_is_no_best_value():
+    module = ProbabilisticTensorDictModule(
+        ["concentration"], ["x"], distribution_class=D.LKJCholesky, distribution_kwargs={"dim": 3}
+    )
+    with pytest.raises(ValueError, match="LKJCholesky has neither mean nor mode"):
+        module(TensorDict({"concentration": torch.ones(())}, []))
 
 
 def test_a_distribution_may_say_what_is_best():
@@ -168,6 +184,11 @@ def test_asking_for_the_distribution_leaves_the_input_alone():
     assert_close(module.log_prob(td, dist=dist), dist.log_prob(td["action"]))
     assert_close(module.build_dist_from_params(params).loc, params["loc"])
     assert isinstance(module.det_part, TensorDictSequential) and len(module.det_part) == 1
+
+
+def test_a_slice_with_the_distribution_is_probabilistic():
+    module = policy()
+    assert type(module[1:]) is ProbabilisticTensorDictSequential and type(module[:1]) is TensorDictSequential
 
 
 def test_a_sequence_may_end_in_a_sequence():

@@ -68,6 +68,22 @@ def test_not_inplace_leaves_the_input_alone():
     assert set(out.keys(True, True)) == {"b", "c", ("d", "e")}
 
 
+@pytest.mark.parametrize("inplace", [True, False, None])
+@pytest.mark.parametrize("module_inplace", [True, False])
+def test_modules_that_return_another_collection_take_part(inplace, module_inplace):
+    seq = TensorDictSequential(
+        TensorDictModule(torch.neg, in_keys=["a"], out_keys=[("n", "b")], inplace=module_inplace),
+        TensorDictModule(torch.add, in_keys=[("n", "b"), "x"], out_keys=["c"], inplace=module_inplace),
+        inplace=inplace,
+    )
+    td = data()
+    out = seq(td)
+    assert_close(out["c"], torch.ones(3))
+    in_place = module_inplace if inplace is None else inplace
+    assert (out is td) is in_place
+    assert set(out.keys()) == ({"a", "x", "n", "c"} if in_place else {"n", "c"})
+
+
 def test_modules_are_reached_by_index_slice_and_loop():
     seq = chain()
     assert len(seq) == 3 and list(seq) == [seq[0], seq[1], seq[-1]]
@@ -80,6 +96,14 @@ def test_a_subsequence_leads_from_some_entries_to_others():
     assert [list(m.out_keys) for m in seq.select_subsequence(in_keys=["x"])] == [["other"]]
     part = seq.select_subsequence(in_keys=["b", "x"], out_keys=["d"])
     assert part.in_keys == ["b", "x"] and part.out_keys == ["c", ("d", "e")]
+
+
+def test_a_subsequence_reaches_into_plain_sequences():
+    seq = TensorDictSequential(
+        chain()[:2], TensorDictSequential(step(torch.exp, ["c"], ["d"]), step(torch.neg, ["x"], ["e"]))
+    )
+    part = seq.select_subsequence(out_keys=["d"])
+    assert [list(m.out_keys) for m in part] == [["b"], ["c"], ["d"]]
 
 
 def test_no_way_between_two_entries_is_an_error():

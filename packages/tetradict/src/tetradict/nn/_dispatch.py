@@ -22,8 +22,9 @@ def dispatch(
     """Let a ``forward(self, tensordict)`` also take tensors, by position or by keyword, and give tensors back.
 
     Tensors given by position go to the source keys in order; a keyword is a key, its levels joined by ``separator``.
-    The result is then the entry under the one destination key, or a tuple of them. A call with a ``TensorDict`` goes
-    straight through. Use it bare (``@dispatch``) or with arguments.
+    Further values by position, and keywords that are no key, are passed on to ``forward``. The result is then the entry
+    under the one destination key, or a tuple of them. A call with a ``TensorDict`` goes straight through. Use it bare
+    (``@dispatch``) or with arguments.
 
     Args:
         separator: what joins the levels of a nested key in a keyword.
@@ -32,7 +33,7 @@ def dispatch(
         auto_batch_size: give the collection all leading dimensions that the tensors share; if not, none.
 
     Raises:
-        TypeError: too many tensors, or a keyword that is none of the source keys.
+        TypeError: a key was given twice.
 
     Example:
         >>> class Halve(TensorDictModuleBase):
@@ -51,8 +52,10 @@ def dispatch(
         def call(self: Any, *args: Any, **kwargs: Any) -> Any:
             if isinstance(args[0] if args else kwargs.get("tensordict"), TensorDictBase):
                 return forward(self, *args, **kwargs)
-            data = gather(self, _listed(self, source), args, kwargs, separator, auto_batch_size)
-            return spread(forward(self, data), _listed(self, dest))
+            keys = _listed(self, source)
+            data = gather(self, keys, args, kwargs, separator, auto_batch_size)
+            rest = {name: value for name, value in kwargs.items() if name not in _names(keys, separator)}
+            return spread(forward(self, data, *args[len(keys) :], **rest), _listed(self, dest))
 
         return call
 
@@ -65,8 +68,10 @@ def with_tensors(module: Any, first: Any, others: tuple, kwargs: dict[str, Any])
     The modules here call this themselves: a wrapper around ``forward`` would be one code object for all of them, and
     torch.compile keeps but a few compilations for each.
     """
-    args = others if first is None else (first, *others)
-    return spread(module(gather(module, module.in_keys, args, kwargs)), module.out_keys)
+    args, keys = others if first is None else (first, *others), module.in_keys
+    data = gather(module, keys, args, kwargs)
+    rest = {name: value for name, value in kwargs.items() if name not in _names(keys, "_")}
+    return spread(module(data, *args[len(keys) :], **rest), module.out_keys)
 
 
 def gather(
@@ -96,18 +101,21 @@ def _listed(module: Any, keys: str | list) -> list:
     return getattr(module, keys) if isinstance(keys, str) else as_keys(keys)
 
 
-def _match(module: Any, keys: list, args: tuple, kwargs: dict[str, Any], separator: str) -> dict[Any, Any]:
+def _names(keys: list[NestedKey], separator: str) -> dict[str, NestedKey]:
+    """The keyword for each key."""
+    return {separator.join(path(key)): key for key in keys}
+
+
+def _match(
+    module: Any, keys: list[NestedKey], args: tuple, kwargs: dict[str, Any], separator: str
+) -> dict[NestedKey, Any]:
     """Each key with the value meant for it."""
-    if len(args) > len(keys):
-        raise TypeError(
-            f"{describe(module)}: takes a TensorDict, or at most {len(keys)} tensors for {keys}; got {len(args)} values"
-        )
-    named = {separator.join(path(key)): key for key in keys}
     entries = dict(zip(keys, args, strict=False))
-    for name, value in kwargs.items():
-        if name not in named:
-            raise TypeError(f"{describe(module)}: expected keywords among {list(named)}, got {name!r}")
-        entries[named[name]] = value
+    for name, key in _names(keys, separator).items():
+        if name in kwargs:
+            if key in entries:
+                raise TypeError(f"{describe(module)}: {name!r} was given twice, by position and by keyword")
+            entries[key] = kwargs[name]
     return entries
 
 

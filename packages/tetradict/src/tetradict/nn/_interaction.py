@@ -30,7 +30,9 @@ class InteractionType(enum.Enum):
             return cls(type_str.lower())
         except ValueError as error:
             names = ", ".join(repr(member.value) for member in cls)
-            raise ValueError(f"InteractionType: expected one of {names}, got {type_str!r}") from error
+            raise ValueError(
+                f"{type_str!r} is not a valid InteractionType; expected one of {names}"
+            ) from error
 
 
 class _Setting:

@@ -5,7 +5,7 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.distributions import Distribution
+from torch.distributions import Distribution, TransformedDistribution
 
 from tetradict._base import TensorDictBase
 from tetradict._protocol import NestedKey
@@ -131,7 +131,7 @@ class ProbabilisticTensorDictSequential(TensorDictSequential):
     Args:
         modules: as for TensorDictSequential; the last is a ProbabilisticTensorDictModule.
         selected_out_keys: the entries to write; all when left out.
-        inplace: write into the collection that came in and return it.
+        inplace: as for TensorDictSequential.
 
     Raises:
         TypeError: the last module is none that builds a distribution.
@@ -141,7 +141,7 @@ class ProbabilisticTensorDictSequential(TensorDictSequential):
         self,
         *modules: nn.Module,
         selected_out_keys: Iterable[NestedKey] | None = None,
-        inplace: bool = True,
+        inplace: bool | None = None,
     ) -> None:
         last = modules[-1] if modules else None
         if not isinstance(last, (ProbabilisticTensorDictModule, ProbabilisticTensorDictSequential)):
@@ -151,10 +151,18 @@ class ProbabilisticTensorDictSequential(TensorDictSequential):
             )
         super().__init__(*modules, selected_out_keys=selected_out_keys, inplace=inplace)
 
+    def _of(self, modules: Iterable[nn.Module]) -> TensorDictSequential:
+        modules = list(modules)
+        if modules and isinstance(
+            modules[-1], (ProbabilisticTensorDictModule, ProbabilisticTensorDictSequential)
+        ):
+            return ProbabilisticTensorDictSequential(*modules, inplace=self.inplace)
+        return super()._of(modules)
+
     @property
     def det_part(self) -> TensorDictSequential:
         """All but the last module."""
-        return self[:-1]
+        return super()._of(self.module[:-1])
 
     @property
     def default_interaction_type(self) -> InteractionType:
@@ -237,11 +245,21 @@ def _median(dist: Distribution) -> Tensor:
 
 
 def _best(dist: Distribution) -> Tensor:
-    """What the distribution itself offers, else the mode of a discrete one and the mean of a continuous one."""
+    """What the distribution itself offers, else the mode of a discrete one, the mean of a continuous one.
+
+    A transformed distribution without a mean gives what becomes of the best value of its base.
+    """
     own = getattr(dist, "deterministic_sample", None)
     if own is not None:
         return own
-    if dist.support.is_discrete:
-        return dist.mode
-    mean = _mean(dist)
-    return _median(dist) if mean is None else mean
+    for name in ("mode", "mean") if dist.support.is_discrete else ("mean", "mode"):
+        try:
+            return getattr(dist, name)
+        except NotImplementedError:
+            pass
+    if not isinstance(dist, TransformedDistribution):
+        raise ValueError(f"{type(dist).__name__} has neither mean nor mode; set another interaction type")
+    value = _best(dist.base_dist)
+    for transform in dist.transforms:
+        value = transform(value)
+    return value

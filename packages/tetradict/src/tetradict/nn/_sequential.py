@@ -22,7 +22,7 @@ class TensorDictSequential(TensorDictModuleBase):
         modules: TensorDictModuleBase instances, or modules that have ``in_keys`` and ``out_keys`` likewise.
         selected_out_keys: the entries to write; what else the modules compute is dropped. All of them when left out.
         inplace: write into the collection that came in and return it; if not, return a new one that holds the
-            outputs alone.
+            outputs alone. When left out, as its modules do: in place unless one of them isn't.
 
     Raises:
         TypeError: one of ``modules`` has no keys.
@@ -42,7 +42,7 @@ class TensorDictSequential(TensorDictModuleBase):
         self,
         *modules: nn.Module,
         selected_out_keys: Iterable[NestedKey] | None = None,
-        inplace: bool = True,
+        inplace: bool | None = None,
     ) -> None:
         super().__init__()
         for position, module in enumerate(modules):
@@ -55,16 +55,21 @@ class TensorDictSequential(TensorDictModuleBase):
                 )
         self.module = nn.ModuleList(modules)
         self.in_keys, self.out_keys = _outer_keys(modules)
+        if inplace is None:
+            inplace = all(getattr(module, "inplace", True) for module in modules)
         self.inplace = inplace
-        self._selected = None if selected_out_keys is None else as_keys(selected_out_keys)
-        if self._selected is not None:
-            unknown = [key for key in self._selected if not is_under(key, self.out_keys)]
+        self.selected_out_keys = None if selected_out_keys is None else as_keys(selected_out_keys)
+        if self.selected_out_keys is not None:
+            unknown = [key for key in self.selected_out_keys if not is_under(key, self.out_keys)]
             if unknown:
                 raise KeyError(
                     f"{type(self).__name__}: selected_out_keys {unknown} are written by no module; "
                     f"choose among {self.out_keys}"
                 )
-            self.out_keys = list(self._selected)
+            self.out_keys = list(self.selected_out_keys)
+
+    def _select(self) -> None:
+        self.selected_out_keys = self.out_keys if "_unselected" in self.__dict__ else None
 
     def forward(
         self,
@@ -76,13 +81,9 @@ class TensorDictSequential(TensorDictModuleBase):
         """Run every module in turn; keyword arguments go to each. Takes tensors too, see TensorDictModule."""
         if not isinstance(tensordict, TensorDictBase):
             return with_tensors(self, tensordict, args, kwargs)
-        if self.inplace and self._selected is None and tensordict_out is None:
-            for module in self.module:
-                tensordict = module(tensordict, **kwargs)
-            return tensordict
-        work = tensordict.copy()
-        for module in self.module:
-            work = module(work, **kwargs)
+        if self.inplace and self.selected_out_keys is None and tensordict_out is None:
+            return _run(self.module, tensordict, kwargs)
+        work = _run(self.module, tensordict.copy(), kwargs)
         if tensordict_out is None:
             tensordict_out = tensordict if self.inplace else tensordict.empty()
         return tensordict_out.update(work.select(*self.out_keys))
@@ -95,9 +96,11 @@ class TensorDictSequential(TensorDictModuleBase):
 
     def __getitem__(self, index: int | slice) -> nn.Module:
         """One module, or a TensorDictSequential of a slice of them."""
-        if isinstance(index, slice):
-            return TensorDictSequential(*self.module[index], inplace=self.inplace)
-        return self.module[index]
+        return self._of(self.module[index]) if isinstance(index, slice) else self.module[index]
+
+    def _of(self, modules: Iterable[nn.Module]) -> "TensorDictSequential":
+        """A sequence of some of the modules."""
+        return TensorDictSequential(*modules, inplace=self.inplace)
 
     def select_subsequence(
         self, in_keys: Iterable[NestedKey] | None = None, out_keys: Iterable[NestedKey] | None = None
@@ -115,7 +118,7 @@ class TensorDictSequential(TensorDictModuleBase):
         there = self.in_keys if in_keys is None else as_keys(in_keys)
         wanted = self.out_keys if out_keys is None else as_keys(out_keys)
         runnable, known = [], list(there)
-        for module in self.module:
+        for module in _flat(self.module):
             if all(is_under(key, known) for key in module.in_keys):
                 runnable.append(module)
                 known += module.out_keys
@@ -129,7 +132,25 @@ class TensorDictSequential(TensorDictModuleBase):
                 f"{type(self).__name__}: no module leads from {there} to {wanted}; "
                 f"this sequence reads {self.in_keys} and writes {self.out_keys}"
             )
-        return TensorDictSequential(*reversed(needed), inplace=self.inplace)
+        return self._of(reversed(needed))
+
+
+def _flat(modules: Iterable[nn.Module]) -> Iterator[nn.Module]:
+    """The modules, with those of plain sequences inside."""
+    for module in modules:
+        if type(module) is TensorDictSequential and module.selected_out_keys is None:
+            yield from _flat(module.module)
+        else:
+            yield module
+
+
+def _run(modules: Iterable[nn.Module], tensordict: TensorDictBase, kwargs: dict[str, Any]) -> TensorDictBase:
+    """Run modules on ``tensordict``, which takes all that they write, also those that return another collection."""
+    for module in modules:
+        out = module(tensordict, **kwargs)
+        if out is not tensordict:
+            tensordict.update(out)
+    return tensordict
 
 
 def _outer_keys(modules: Iterable[Any]) -> tuple[list[NestedKey], list[NestedKey]]:
