@@ -105,6 +105,7 @@ def test_per_step_coefficients_agree_with_the_slow_recursion():
     )
 
 
+@pytest.mark.smoke
 def test_rewards_of_one_give_geometric_sums():
     T, gamma, lmbda = 500, 0.97, 0.9
     zeros, ones = torch.zeros(1, T, 1).double(), torch.ones(1, T, 1).double()
