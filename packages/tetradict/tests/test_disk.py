@@ -1,3 +1,5 @@
+import copy
+import pickle
 from concurrent.futures import Future
 
 import pytest
@@ -84,6 +86,16 @@ def test_save_and_load_are_a_round_trip(tmp_path, assert_same):
     for name in ("x.safetensors", "x.td"):
         with pytest.raises(ValueError, match="names a single file"):
             td.save(tmp_path / name)
+
+
+def test_a_pickle_of_a_mapped_collection_maps_the_same_files(tmp_path):
+    td = example().memmap(tmp_path / "td")
+    back = pickle.loads(pickle.dumps(td))
+    assert back.is_memmap()
+    assert back.is_locked
+    back["a"][0] = 9
+    assert td["a"][0].tolist() == [9, 9]
+    assert not copy.deepcopy(td).is_memmap()
 
 
 def test_a_subclass_loads_as_itself(tmp_path):

@@ -28,15 +28,8 @@ def test_importing_loads_little_beside_torch():
     assert done.returncode == 0, done.stderr
     loaded = done.stdout.split()
     assert "tetradict" in loaded
+    assert "tetradict.nn" not in loaded
     foreign = {name.partition(".")[0] for name in loaded} - {"tetradict"}
     assert not foreign & HEAVY
     assert len(foreign) <= 3, foreign
     assert len(loaded) <= 40, loaded
-
-
-def test_nn_is_loaded_when_it_is_asked_for():
-    code = "import sys, tetradict; assert 'tetradict.nn' not in sys.modules; import tetradict.nn"
-    done = subprocess.run(
-        [sys.executable, "-W", "error", "-c", code], capture_output=True, text=True, timeout=120
-    )
-    assert done.returncode == 0, done.stderr

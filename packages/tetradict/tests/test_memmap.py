@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 from torch.testing import assert_close
 
-from tetradict import MemoryMappedTensor
+from tetradict import MemoryMappedTensor, TensorDict
 
 DTYPES = [
     *(torch.float64, torch.float32, torch.float16, torch.bfloat16, torch.float8_e4m3fn, torch.float8_e5m2),
@@ -246,17 +246,18 @@ def test_a_failed_write_leaves_nothing_behind(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("method", ["spawn", "fork"])
-@pytest.mark.parametrize("named", [True, False])
 @pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
-def test_another_process_writes_into_the_same_bytes(method, named, tmp_path):
-    name = {"filename": tmp_path / "x"} if named else {}
-    mapped = MemoryMappedTensor.from_tensor(torch.zeros(4, 2), **name)
-    context = multiprocessing.get_context(method)
-    child = context.Process(target=operator.methodcaller("fill_", 7.0), args=(mapped[1:3],))
+def test_another_process_writes_into_the_same_bytes(method, tmp_path):
+    named = MemoryMappedTensor.from_tensor(torch.zeros(4, 2), filename=tmp_path / "x")
+    shared = MemoryMappedTensor.from_tensor(torch.zeros(4))
+    both = TensorDict({"named": named, "shared": shared}, [4])[1:3]
+    assert both.is_memmap()
+    child = multiprocessing.get_context(method).Process(target=operator.methodcaller("add_", 7), args=(both,))
     child.start()
     child.join(120)
     assert child.exitcode == 0
-    assert mapped.tolist() == [[0, 0], [7, 7], [7, 7], [0, 0]]
+    assert named.tolist() == [[0, 0], [7, 7], [7, 7], [0, 0]]
+    assert shared.tolist() == [0, 7, 7, 0]
 
 
 def test_gradients_go_through_a_mapped_tensor(tmp_path):
