@@ -253,7 +253,10 @@ class TensorDict(TensorDictBase):
                     _entries.misfit(self, key, shape)
             self._d[key] = value
         elif type(key) is str:
-            _entries.put(self, key, value)
+            if type(value) is TensorDict and self._takes_as_it_is(value):
+                self._d[key] = value
+            else:
+                _entries.put(self, key, value)
         elif type(key) is tuple and len(key) > 1 and type(key[-1]) is str:
             try:
                 node = self
@@ -318,6 +321,10 @@ class TensorDict(TensorDictBase):
             elif (result := value.apply(fn)) is not None:
                 out[key] = result
         return self._like(out, size, self._names) if out or not entries else None
+
+    def _takes_as_it_is(self, child: "TensorDict") -> bool:
+        """Whether a nested collection goes in unchanged: what an environment's step puts under "next"."""
+        return self._lock is None and self._dev is None and self._names is None and child._bs == self._bs
 
     def _takes_all_of(self, other: "TensorDict") -> bool:
         """Whether every entry of ``other`` is a tensor that fits here as it is."""

@@ -51,7 +51,7 @@ def test_what_stood_under_next_moves_to_the_root():
         ({"reward_keys": ["reward", ("agents", "reward")]}, {"agents.reward"}, {}),
         ({"action_keys": ["action", ("agents", "action")]}, {"agents.action"}, {}),
     ],
-    ids=str,
+    ids=lambda value: str(sorted(value) if isinstance(value, set) else value),
 )
 def test_options_choose_what_is_kept(options, gone, added):
     want = shown(step_mdp(TensorDict(FULL)))
