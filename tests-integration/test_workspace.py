@@ -311,3 +311,48 @@ def test_the_gpu_script_stands_alone_and_passes_without_a_gpu(root, tmp_path):
     assert shown.returncode == 0, shown.stderr
     assert "no CUDA device here" in shown.stdout
     assert out.exists()
+
+
+@pytest.fixture
+def gpu(root, monkeypatch):
+    monkeypatch.syspath_prepend(str(root / "tools"))
+    import gpu
+
+    return gpu
+
+
+@pytest.mark.parametrize("name", ["tetrarec", "tetravision"])
+def test_the_gpu_script_finds_every_kernel_test_and_takes_no_skip_for_a_pass(root, gpu, tmp_path, name):
+    result = gpu.run_tests(root / "packages" / name, 120, tmp_path)  # native, and there is no GPU here
+    assert result["tests"] == result["skipped"] > 30
+    assert result["problem"] == "no kernel test ran"
+
+
+def test_the_gpu_table_is_short_and_names_what_failed(gpu):
+    tests = {"tetrarec": {"tests": 9, "failures": 1, "errors": 0, "skipped": 2, "problem": "x"}}
+    row = {
+        "kernel": "tbe",
+        "size": "26 x 64",
+        "dtype": "float32",
+        "ms": 1.5,
+        "gb_per_s": 2000.0,
+        "copy_share": 0.5,
+    }
+    result = {
+        "gpu": "G",
+        "torch": "2.13",
+        "triton": "3.8",
+        "copy_gb_per_s": 4000.0,
+        "tests": tests,
+        "benchmarks": [row],
+    }
+    lines = gpu.table({**result, "problems": {"gpu_ops": "Traceback\nstopped after 9 s"}}).splitlines()
+    assert lines[0] == "G, torch 2.13, triton 3.8, copy 4000 GB/s"
+    assert "6 passed, 1 failed, 2 skipped" in lines[1]
+    assert "50 % of copy" in lines[2]
+    assert lines[3].strip() == "gpu_ops: stopped after 9 s"
+
+
+def test_a_step_that_hangs_is_stopped(gpu):
+    assert gpu.run([sys.executable, "-c", "import time; time.sleep(60)"], 1) == "stopped after 1 s"
+    assert gpu.run([sys.executable, "-c", "raise SystemExit('broken')"], 30) == "broken"

@@ -43,6 +43,7 @@ def bench(script: Path, out: Path) -> None:
     """Run one benchmark file in this process and write its rows."""
     import torch  # noqa: PLC0415  (as above)
 
+    sys.path.insert(0, str(script.parent))  # what the benchmarks of a member share
     spec = importlib.util.spec_from_file_location(script.stem, script)
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
@@ -90,11 +91,11 @@ def run_tests(member: Path, limit_s: float, scratch: Path) -> dict:
     problem = run(
         [sys.executable, "-m", "pytest", *options, "-c", str(member / "pyproject.toml"), *files], limit_s
     )
-    counts = ElementTree.parse(report).getroot().find("testsuite").attrib if report.exists() else {}
-    return {
-        "problem": problem,
-        **{key: int(counts.get(key, 0)) for key in ("tests", "failures", "errors", "skipped")},
-    }
+    found = ElementTree.parse(report).getroot().find("testsuite").attrib if report.exists() else {}
+    counts = {key: int(found.get(key, 0)) for key in ("tests", "failures", "errors", "skipped")}
+    if not problem and counts["tests"] == counts["skipped"]:
+        problem = "no kernel test ran"
+    return {"problem": problem, **counts}
 
 
 def table(result: dict) -> str:
