@@ -8,7 +8,9 @@ import torch
 pytest.importorskip("triton", reason="needs triton")
 pytestmark = [
     pytest.mark.kernel,
-    pytest.mark.filterwarnings("ignore:.*encountered in:RuntimeWarning"),  # the interpreter is numpy, and NaN is meant
+    pytest.mark.filterwarnings(
+        "ignore:.*encountered in:RuntimeWarning"
+    ),  # the interpreter is numpy, and NaN is meant
     pytest.mark.skipif(
         not torch.cuda.is_available() and os.environ.get("TRITON_INTERPRET") != "1",
         reason="needs a GPU, or TRITON_INTERPRET=1",

@@ -11,8 +11,8 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
+from tetravision._plain import plain_of
 from tetravision.ops._boxes import box_iou
-from tetravision.tv_tensors._tv_tensor import plain_of
 
 Survivors = Callable[[Tensor, Tensor, float], Tensor]
 _BLOCK = 256

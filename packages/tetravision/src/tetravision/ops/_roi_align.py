@@ -9,10 +9,10 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.nn.functional import embedding_bag
+from torch.nn.functional import channel_shuffle, embedding_bag
 
+from tetravision._plain import plain_of
 from tetravision.ops._roi_samples import Grid, entries, finite
-from tetravision.tv_tensors._tv_tensor import plain_of
 
 _CACHED = 1 << 20  # values that a part of the answer may have to stay in cache
 
@@ -302,19 +302,37 @@ def count_dtype(values: Tensor) -> torch.dtype:
 def _forward_cpu(input: Tensor, rois: Tensor, grid: Grid) -> Tensor:
     dtype, channels = count_dtype(input), input.shape[1]
     rois = rois.to(dtype)
-    rows = input.permute(0, 2, 3, 1).reshape(-1, channels).to(dtype)
+    rows = _channels_last_rows(input).to(dtype)
     out = _empty_output(input, len(rois), grid)
-    empty = torch.ones(len(rois), dtype=torch.bool)
+    place = out.permute(0, 2, 3, 1) if _layout(input) is torch.channels_last else out
+    empty = torch.ones(len(rois), dtype=torch.bool, device=rois.device)
     most = max(
         1, _CACHED // (grid.bins * channels)
     )  # sums of a part are moved to their place while they are in cache
     for part in entries(rois, input.shape, grid, most_regions=most):
-        pooled = embedding_bag(part.pixels, rows, per_sample_weights=part.weights, mode="sum")
-        pooled = pooled.unflatten(0, (-1, grid.pooled_height, grid.pooled_width)).permute(0, 3, 1, 2)
-        out[part.regions] = pooled.to(out.dtype)
+        pooled = embedding_bag(part.pixels, rows, per_sample_weights=part.weights, mode="sum").to(out.dtype)
+        if place is out:
+            pooled = _transpose(pooled.view(-1, grid.bins, channels))
+        place[part.regions] = pooled.view(-1, *place.shape[1:])
         empty[part.regions] = False
     out.index_fill_(0, empty.nonzero().squeeze(-1), 0)  # out[empty] = 0 would walk over all of out
     return out.index_fill_(0, (~finite(rois, grid)).nonzero().squeeze(-1), torch.nan)
+
+
+def _channels_last_rows(values: Tensor) -> Tensor:
+    """``[B, C, H, W]`` as rows ``[B*H*W, C]``."""
+    if values.stride(1) == 1 or values.device.type != "cpu":
+        return values.permute(0, 2, 3, 1).reshape(-1, values.shape[1])
+    return _transpose(values.flatten(2).contiguous()).view(-1, values.shape[1])
+
+
+def _transpose(values: Tensor) -> Tensor:
+    """``[N, P, Q]`` to ``[N, Q, P]`` in new memory. Shuffling channels in groups of P is that, and five times faster than a copy."""
+    n, p, q = values.shape
+    if values.numel() == 0:
+        return values.new_empty(n, q, p)
+    pixels = values.view(1, 1, n, p * q).permute(0, 3, 1, 2)
+    return channel_shuffle(pixels, p).permute(0, 2, 3, 1).reshape(n, q, p)
 
 
 def _empty_output(input: Tensor, regions: int, grid: Grid) -> Tensor:
@@ -331,7 +349,7 @@ def backward(
     """
     batch, channels, height, width = shape
     dtype = count_dtype(grad)
-    bins = grad.permute(0, 2, 3, 1).reshape(-1, channels).to(dtype)
+    bins = _channels_last_rows(grad).to(dtype)
     out = bins.new_zeros(batch * height * width, channels)
     numbers = torch.arange(len(rois) * grid.bins, device=grad.device).view(-1, grid.bins)
     for part in entries(rois.to(dtype), tuple(shape), grid):

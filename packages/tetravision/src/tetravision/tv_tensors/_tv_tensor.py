@@ -10,6 +10,7 @@ from typing import Any, ClassVar, Self
 import torch
 from torch import Tensor
 
+from tetravision._plain import plain_of
 from tetravision._torch_compat import DisableTorchFunctionSubclass, is_view
 from tetravision.tv_tensors._collate import register_collate
 from tetravision.tv_tensors._return_type import results_are_wrapped
@@ -196,17 +197,6 @@ def wrap(wrappee: Tensor, *, like: TVTensor, **kwargs: Any) -> TVTensor:
         )
     kind = (torch.compiler.is_compiling() and like._kind) or type(like)
     return kind.wrap(wrappee, like=like, **kwargs)
-
-
-def plain_of(tensor: Tensor) -> Tensor:
-    """Give a tensor as a plain one sharing its memory: itself, unless it is a tv_tensor."""
-    if not isinstance(tensor, TVTensor):
-        return tensor
-    plain = tensor._plain
-    if plain is not None:
-        return plain
-    with DisableTorchFunctionSubclass():
-        return tensor.as_subclass(torch.Tensor)
 
 
 def as_plain_tensor(

@@ -6,11 +6,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from tetravision._plain import plain_of
 from tetravision._torch_compat import tree_flatten, tree_unflatten
 from tetravision.transforms.v2._transform import Transform
 from tetravision.transforms.v2.functional._boxes import valid_boxes
 from tetravision.tv_tensors import BoundingBoxes, Mask, wrap
-from tetravision.tv_tensors._tv_tensor import plain_of
 
 LabelsGetter = Callable[[Any], Any] | str | None
 

@@ -6,9 +6,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from tetravision._plain import plain_of
 from tetravision.tv_tensors import BoundingBoxes, BoundingBoxFormat, wrap
 from tetravision.tv_tensors._bounding_boxes import ClampingMode, check_clamping_mode, parse_format
-from tetravision.tv_tensors._tv_tensor import plain_of
 
 XYXY, XYWH, CXCYWH = BoundingBoxFormat.XYXY, BoundingBoxFormat.XYWH, BoundingBoxFormat.CXCYWH
 

@@ -7,6 +7,7 @@ import PIL.Image
 import torch
 from torch import Tensor
 
+from tetravision._plain import plain_of
 from tetravision.transforms._interpolation import InterpolationMode
 from tetravision.transforms.v2.functional._boxes import clamp
 from tetravision.transforms.v2.functional._meta import get_size
@@ -20,7 +21,6 @@ from tetravision.transforms.v2.functional._resize import (
 )
 from tetravision.tv_tensors import BoundingBoxes, BoundingBoxFormat, Image, Mask, wrap
 from tetravision.tv_tensors._bounding_boxes import ClampingMode
-from tetravision.tv_tensors._tv_tensor import plain_of
 
 
 @functional

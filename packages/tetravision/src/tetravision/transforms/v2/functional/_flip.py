@@ -6,10 +6,10 @@ import PIL.Image
 import torch
 from torch import Tensor
 
+from tetravision._plain import plain_of
 from tetravision.transforms.v2.functional._boxes import CXCYWH, XYXY
 from tetravision.transforms.v2.functional._registry import dispatch, functional, kernel, plain_kernel
 from tetravision.tv_tensors import BoundingBoxes, BoundingBoxFormat, Image, Mask, wrap
-from tetravision.tv_tensors._tv_tensor import plain_of
 
 
 @functional

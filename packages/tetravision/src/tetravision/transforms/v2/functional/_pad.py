@@ -8,11 +8,11 @@ import PIL.Image
 import torch
 from torch import Tensor
 
+from tetravision._plain import plain_of
 from tetravision.transforms.v2.functional._boxes import XYXY, clamp
 from tetravision.transforms.v2.functional._registry import dispatch, functional, kernel, plain_kernel
 from tetravision.tv_tensors import BoundingBoxes, BoundingBoxFormat, Image, Mask, wrap
 from tetravision.tv_tensors._bounding_boxes import ClampingMode
-from tetravision.tv_tensors._tv_tensor import plain_of
 
 Fill = float | Sequence[float] | None
 _MODES = ("constant", "edge", "reflect", "symmetric")

@@ -7,8 +7,8 @@ from typing import Any, TypeVar
 import PIL.Image
 import torch
 
+from tetravision._plain import plain_of
 from tetravision.tv_tensors import TVTensor, wrap
-from tetravision.tv_tensors._tv_tensor import plain_of
 
 Kernel = Callable[..., Any]
 F = TypeVar("F", bound=Kernel)

@@ -8,10 +8,10 @@ import torch
 from torch import Tensor
 from torch.nn.functional import interpolate
 
+from tetravision._plain import plain_of
 from tetravision.transforms._interpolation import InterpolationMode, parse_interpolation, pil_filter
 from tetravision.transforms.v2.functional._registry import dispatch, functional, kernel, plain_kernel
 from tetravision.tv_tensors import BoundingBoxes, BoundingBoxFormat, Image, Mask, wrap
-from tetravision.tv_tensors._tv_tensor import plain_of
 
 _NEAREST = (InterpolationMode.NEAREST, InterpolationMode.NEAREST_EXACT)
 _SMOOTH = (InterpolationMode.BILINEAR, InterpolationMode.BICUBIC, InterpolationMode.LANCZOS)
