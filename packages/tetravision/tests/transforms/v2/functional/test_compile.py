@@ -157,7 +157,9 @@ def test_a_pipeline_without_chance_compiles_whole_on_a_sample():
 
 
 @pytest.mark.slow
-@pytest.mark.filterwarnings("ignore:`torch.jit.script_method` is deprecated:DeprecationWarning")  # inductor's own
+@pytest.mark.filterwarnings(
+    "ignore:`torch.jit.script_method` is deprecated:DeprecationWarning"
+)  # inductor's own
 @pytest.mark.parametrize("kind", [torch.Tensor, Image, Mask, BoundingBoxes])
 @pytest.mark.parametrize("name", list(GEOMETRY))
 def test_inductor_takes_geometry_whole(name, kind):
