@@ -6,7 +6,7 @@ from torch.testing import assert_close
 
 from tetrarec.ops import _run_sums
 from tetrarec.ops._layout import plan
-from tetrarec.ops._run_sums import group_run_sums, table_gradients_reference
+from tetrarec.ops._run_sums import table_gradients_reference, touched_rows
 
 SEEDS = st.integers(0, 10**6)
 
@@ -47,23 +47,19 @@ def test_small_blocks_and_small_sorts_change_nothing(make_case, seed, size):
 def test_each_touched_row_is_given_once_and_rising(make_case, seed):
     case = make_case(seed)
     layout, batch = plan(*lookup(case))
-    seen = {}
-    for group, rows, sums in group_run_sums(layout, output_grad(case), batch):
-        assert rows.shape == sums.shape[:1]
-        before = seen.setdefault(group.start, [])
-        assert (
-            all(a < b for a, b in zip([*before[-1:], *rows.tolist()], rows.tolist(), strict=False))
-            or not before
-        )
-        assert not set(before) & set(rows.tolist())
-        before += rows.tolist()
-    touched = sum(len(rows) for rows in seen.values())
+    seen = []
+    for runs in touched_rows(layout, output_grad(case), batch):
+        assert runs.rows.equal(runs.rows.unique())
+        assert sum(len(sums) for _, sums in runs.sums()) == len(runs.rows)
+        seen += [(runs.group.start, row) for row in runs.rows.tolist()]
+    features = {f.index: (group, f) for group in layout.groups for f in group.features}
     want = {
-        (table, int(i))
-        for table, key in zip(case.feature_tables, case.feature_keys, strict=True)
+        (features[index][0].start, features[index][1].first_row + int(i))
+        for index, key in enumerate(case.feature_keys)
         for i in ids_of(case, key)
     }
-    assert touched == len(want)
+    assert len(seen) == len(set(seen))
+    assert set(seen) == want
 
 
 def ids_of(case, key):
@@ -81,7 +77,8 @@ def test_narrow_gradients_are_summed_in_float32(dtype):
     grad = torch.ones(count, 1, dtype=dtype)
     arguments = (torch.zeros(count, dtype=torch.long), bags, None, [1], [1], [0], [], [count], False)
     layout, batch = plan(*arguments)
-    ((_, _, sums),) = group_run_sums(layout, grad, batch)
+    (runs,) = touched_rows(layout, grad, batch)
+    ((_, sums),) = runs.sums()
     assert sums.dtype == torch.float32
     assert sums.item() == count
 

@@ -5,18 +5,19 @@ the lookup with plain numbers, which :func:`tetrarec.ops._layout.plan` explains;
 """
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
 from tetrarec._torch_compat import below_autograd
-from tetrarec.ops._layout import Batch, Layout, layout_of, plan
+from tetrarec.ops._layout import Batch, Block, Layout, layout_of, plan
 from tetrarec.ops._library import LIBRARY
 from tetrarec.ops._lookups import block_view, check_ids, key_cuts, lookups, write_blocks
 
-POOLED_ELEMENTS = 2**20  # pooled at a time: few calls, and temporaries that the allocator can reuse
+ALONE = 2**18  # elements of a feature's result past which its table is looked up by a call of its own
+TOGETHER = 2**22  # elements of results made by one call at most
 
 LIBRARY.define(
     "embedding_bags(Tensor[] tables, Tensor indices, Tensor offsets, Tensor? per_sample_weights, "
@@ -175,16 +176,29 @@ def matrices_of(tables: Sequence[Tensor], layout: Layout) -> tuple[Layout, list[
     return apart, [tables[group.tables[0]].detach() for group in apart.groups]
 
 
+class _Pooled(NamedTuple):
+    """The pooled bags of some features of one width, feature after feature."""
+
+    blocks: list[Block]
+    rows: Tensor  # [bags, dim]
+
+
 def pool(layout: Layout, matrices: Sequence[Tensor], batch: Batch, check: bool = True) -> Tensor:
-    """The CPU formulation: ``F.embedding_bag`` over as many tables as leave the pooled rows in the cache."""
+    """The CPU formulation: ``F.embedding_bag`` over many tables at once.
+
+    A table with a large result is better off with a call of its own: its ids need no shift, and the temporaries are
+    small enough for the allocator to keep, where one of the output's size has its pages faulted in on every call.
+    """
     cuts, blocks = key_cuts(batch), batch.blocks(layout)
     if check:
         check_ids(layout, batch.indices, cuts)
-    output = matrices[0].new_empty(batch.output_shape(layout))
+    parts = []
     for group, matrix in zip(layout.groups, matrices, strict=True):
-        for part in lookups(
-            group, blocks, batch, cuts, lambda ids, bags, dim=group.dim: bags * dim, POOLED_ELEMENTS
-        ):
+
+        def cost(_: int, bags: int, dim: int = group.dim) -> int:
+            return TOGETHER if bags * dim >= ALONE else bags * dim
+
+        for part in lookups(group, blocks, batch, cuts, cost, TOGETHER):
             pooled = F.embedding_bag(
                 part.rows,
                 matrix.narrow(0, part.first_row, part.table_rows),
@@ -195,7 +209,17 @@ def pool(layout: Layout, matrices: Sequence[Tensor], batch: Batch, check: bool =
             )
             if batch.mean:
                 pooled *= part.bag_scale(pooled.dtype).unsqueeze(1)
-            write_blocks(output, pooled, part.blocks, group.dim)
+            parts.append(_Pooled(part.blocks, pooled))
+    return _lay_out(parts, batch.output_shape(layout))
+
+
+def _lay_out(parts: list[_Pooled], shape: tuple[int, ...]) -> Tensor:
+    if len(shape) == 2 and all(len(part.blocks) == 1 for part in parts):
+        columns = sorted(parts, key=lambda part: part.blocks[0].start)
+        return torch.cat([part.rows for part in columns], dim=1)
+    output = parts[0].rows.new_empty(shape)
+    for part in parts:
+        write_blocks(output, part.rows, part.blocks)
     return output
 
 

@@ -83,7 +83,7 @@ def lookups(
 ) -> Iterator[Lookups]:
     """Yield the lookups of a group, few tables at a time; all features of a table come together.
 
-    ``blocks`` are those of all features; ``cost(ids, bags)`` of a feature is added up until it passes ``limit``.
+    ``blocks`` are those of all features; ``cost(ids, bags)`` of a feature is added up until it reaches ``limit``.
     """
     chosen, spent = [], 0
     for features in group.by_table:
@@ -91,7 +91,7 @@ def lookups(
         for feature in features:
             begin, end = _span(feature, cuts)
             spent += cost(end - begin, blocks[feature.index].bags)
-        if spent > limit:
+        if spent >= limit:
             yield _gather(chosen, blocks, batch, cuts)
             chosen, spent = [], 0
     if chosen:
@@ -143,24 +143,25 @@ def block_view(output: Tensor, block: Block, dim: int) -> Tensor:
     return output.as_strided((block.bags, dim), (block.stride, 1), output.storage_offset() + block.start)
 
 
-def write_blocks(output: Tensor, pooled: Tensor, blocks: list[Block], dim: int) -> None:
+def write_blocks(output: Tensor, pooled: Tensor, blocks: list[Block]) -> None:
     """Copy pooled rows ``[bags, dim]``, feature after feature, to where a contiguous output keeps them."""
-    if _regular(blocks, dim):
+    dim = pooled.shape[1]
+    if len(blocks) > 1 and _fill_rows(blocks, dim):
         shape = (len(blocks), blocks[0].bags, dim)
-        view = output.as_strided(shape, (dim, blocks[0].stride, 1), output.storage_offset() + blocks[0].start)
-        view.copy_(pooled.view(shape))
+        output.view(shape[1], shape[0], dim).transpose(0, 1).copy_(pooled.view(shape))
         return
     first = 0
-    for block in blocks:
+    for (
+        block
+    ) in blocks:  # also where some stand side by side: torch copies one at a time faster than a few at once
         block_view(output, block, dim).copy_(pooled[first : first + block.bags])
         first += block.bags
 
 
-def _regular(blocks: list[Block], dim: int) -> bool:
-    """Whether the blocks stand side by side in the columns of one matrix."""
-    return all(
-        b.start == a.start + dim and b.stride == a.stride and b.bags == a.bags for a, b in pairwise(blocks)
-    )
+def _fill_rows(blocks: list[Block], dim: int) -> bool:
+    """Whether the blocks, in order, are the columns of the whole output."""
+    width = len(blocks) * dim
+    return all(b.start == place * dim and b.stride == width and b.bags for place, b in enumerate(blocks))
 
 
 def output_rows(output: Tensor, blocks: list[Block], dim: int) -> tuple[Tensor, Tensor]:
@@ -172,6 +173,10 @@ def output_rows(output: Tensor, blocks: list[Block], dim: int) -> tuple[Tensor, 
         all(block.start % dim == 0 and block.stride % dim == 0 for block in blocks)
         and output.numel() % dim == 0
     ):
+        if len({(block.bags, block.stride) for block in blocks}) == 1:
+            steps = torch.arange(blocks[0].bags, dtype=torch.int32).mul_(blocks[0].stride // dim)
+            starts = torch.tensor([block.start // dim for block in blocks], dtype=torch.int32)
+            return output.view(-1, dim), (starts.unsqueeze(1) + steps).view(-1)
         places = [
             torch.arange(b.bags, dtype=torch.int32).mul_(b.stride // dim).add_(b.start // dim) for b in blocks
         ]

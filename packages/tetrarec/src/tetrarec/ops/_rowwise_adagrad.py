@@ -13,7 +13,7 @@ from tetrarec._torch_compat import below_autograd
 from tetrarec.ops._embedding_bags import embedding_bags_reference, pool
 from tetrarec.ops._layout import layout_of, plan
 from tetrarec.ops._library import LIBRARY
-from tetrarec.ops._run_sums import group_run_sums, table_gradients_reference
+from tetrarec.ops._run_sums import table_gradients_reference, touched_rows
 
 _LOOKUP = (
     "Tensor indices, Tensor offsets, Tensor? per_sample_weights, int[] rows, int[] dims, int[] feature_tables, "
@@ -56,17 +56,20 @@ def _rowwise_adagrad_cpu(
 ) -> None:
     layout, batch = plan(*lookup)
     rate = learning_rate.item()
-    for group, rows, sums in group_run_sums(layout, grad, batch):
-        states = state.narrow(0, group.first_row, group.rows)
-        norm = torch.linalg.vector_norm(sums, dim=1)
-        current = states.index_select(0, rows).addcmul_(norm, norm, value=1 / group.dim)
-        states.index_copy_(0, rows, current)
-        sums *= current.sqrt_().add_(eps).reciprocal_().mul_(-rate).unsqueeze(1)
-        matrix = group.matrix(weights)
-        if matrix.dtype == sums.dtype:
-            matrix.index_add_(0, rows, sums)
-        else:  # a narrow row is widened, moved and rounded once
-            matrix[rows] = sums.add_(matrix[rows]).to(matrix.dtype)
+    for runs in touched_rows(layout, grad, batch):
+        group = runs.group
+        matrix, states = group.matrix(weights), state.narrow(0, group.first_row, group.rows)
+        current = states.index_select(0, runs.rows)
+        for span, sums in runs.sums():
+            norm = torch.linalg.vector_norm(sums, dim=1)
+            root = current[span].addcmul_(norm, norm, value=1 / group.dim).sqrt()
+            sums *= torch.div(-rate, root.add_(eps)).unsqueeze(1)
+            rows = runs.rows[span]
+            if matrix.dtype == sums.dtype:
+                matrix.index_add_(0, rows, sums)
+            else:  # a narrow row is widened, moved and rounded once
+                matrix[rows] = sums.add_(matrix[rows]).to(matrix.dtype)
+        states.index_copy_(0, runs.rows, current)
 
 
 def _rowwise_adagrad_cuda(

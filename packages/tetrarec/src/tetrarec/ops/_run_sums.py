@@ -5,7 +5,7 @@ numbers are the ids, gradients of the bags the table.
 """
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 import torch.nn.functional as F
@@ -48,13 +48,38 @@ def table_gradients_reference(grad: Tensor, *lookup: Any) -> Tensor:
     return flat
 
 
-def group_run_sums(
-    layout: Layout, output_grad: Tensor, batch: Batch
-) -> Iterator[tuple[Group, Tensor, Tensor]]:
-    """Yield ``(group, rows, sums)``: rows of the group's matrix, each once, and their gradients.
+class Runs(NamedTuple):
+    """The rows of a group that some lookups touched, and what is needed to sum the gradient of each."""
 
-    ``rows`` is ``[U]``, int64, rising; ``sums`` is ``[U, dim]`` in float32 or wider.
-    """
+    group: Group
+    rows: Tensor  # [U], int64, of the group's matrix, rising
+    starts: Tensor  # [U + 1], first of the sorted lookups of each row
+    bags: Tensor  # [N], row of bag_grad that each sorted lookup takes, in the dtype of starts
+    scale: Tensor | None  # [N], by what it is multiplied
+    bag_grad: Tensor  # [R, dim], float32 or wider
+
+    def sums(self) -> Iterator[tuple[slice, Tensor]]:
+        """Yield ``(span, sums)``: a span of ``rows`` and their gradients, ``[span, dim]``, to be used at once."""
+        count, lookups = self.rows.numel(), self.bags.numel()
+        size = max(1, SUM_ELEMENTS // self.group.dim)
+        cuts = [*self.starts[:-1:size].tolist(), lookups]
+        for block, begin in enumerate(range(0, count, size)):
+            end, span = min(begin + size, count), slice(cuts[block], cuts[block + 1])
+            yield (
+                slice(begin, end),
+                F.embedding_bag(
+                    self.bags[span],
+                    self.bag_grad,
+                    self.starts[begin : end + 1] - cuts[block],
+                    mode="sum",
+                    per_sample_weights=None if self.scale is None else self.scale[span],
+                    include_last_offset=True,
+                ),
+            )
+
+
+def touched_rows(layout: Layout, output_grad: Tensor, batch: Batch) -> Iterator[Runs]:
+    """Sort the lookups, few tables at a time; every row of every table appears in one of the runs."""
     cuts, blocks = key_cuts(batch), batch.blocks(layout)
     grad = output_grad.contiguous()
     if grad.element_size() < 4:
@@ -62,34 +87,23 @@ def group_run_sums(
     for group in layout.groups:
         for part in lookups(group, blocks, batch, cuts, lambda ids, bags: ids, SORTED_LOOKUPS):
             if part.rows.numel():
-                yield from (
-                    (group, rows, sums) for rows, sums in _run_sums(part, grad, group.dim, batch.mean)
-                )
+                yield _runs(group, part, grad, batch.mean)
 
 
-def _run_sums(part: Lookups, grad: Tensor, dim: int, mean: bool) -> Iterator[tuple[Tensor, Tensor]]:
-    bag_grad, places = output_rows(grad, part.blocks, dim)
+def _runs(group: Group, part: Lookups, grad: Tensor, mean: bool) -> Runs:
+    bag_grad, places = output_rows(grad, part.blocks, group.dim)
     scale = _scale(part, grad.dtype, mean)
     rows, order = torch.sort(part.rows.int() if part.table_rows <= INT32_MAX else part.rows, stable=True)
     bags = part.per_lookup(places).index_select(0, order)
-    scale = None if scale is None else scale.index_select(0, order)
     unique, counts = torch.unique_consecutive(rows, return_counts=True)
-    unique = unique.long().add_(part.first_row)
-    starts = lengths_to_offsets(counts.to(bags.dtype))
-    size = max(1, SUM_ELEMENTS // dim)
-    cuts = [*starts[:-1:size].tolist(), rows.numel()]
-    for block, begin in enumerate(range(0, unique.numel(), size)):
-        end = min(begin + size, unique.numel())
-        span = slice(cuts[block], cuts[block + 1])
-        sums = F.embedding_bag(
-            bags[span],
-            bag_grad,
-            starts[begin : end + 1] - cuts[block],
-            mode="sum",
-            per_sample_weights=None if scale is None else scale[span],
-            include_last_offset=True,
-        )
-        yield unique[begin:end], sums
+    return Runs(
+        group,
+        unique.long().add_(part.first_row),
+        lengths_to_offsets(counts.to(bags.dtype)),
+        bags,
+        None if scale is None else scale.index_select(0, order),
+        bag_grad,
+    )
 
 
 def _scale(part: Lookups, dtype: torch.dtype, mean: bool) -> Tensor | None:
@@ -104,8 +118,9 @@ def _scale(part: Lookups, dtype: torch.dtype, mean: bool) -> Tensor | None:
 def _table_gradients_cpu(grad: Tensor, *lookup: Any) -> Tensor:
     layout, batch = plan(*lookup)
     flat = grad.new_zeros(layout.numel)
-    for group, rows, sums in group_run_sums(layout, grad, batch):
-        group.matrix(flat).index_copy_(0, rows, sums.to(flat.dtype))
+    for runs in touched_rows(layout, grad, batch):
+        for span, sums in runs.sums():
+            runs.group.matrix(flat).index_copy_(0, runs.rows[span], sums.to(flat.dtype))
     return flat
 
 
