@@ -1,10 +1,10 @@
-"""Collections and the table-batched module, beside torchrec, fbgemm_gpu and bare F.embedding_bag; CPU, one thread.
+"""Collections and the table-batched module beside torchrec, fbgemm_gpu and F.embedding_bag; CPU, one thread.
 
 python packages/tetrarec/benchmarks/bench_ebc.py [--rounds N] [--only PART_OF_A_CASE]
 
-forward: lookup and pooling without gradients, from an unsynced batch; the floors are one F.embedding_bag over all tables
-(ids made ready beforehand) and one a table. step: forward, backward and exact row-wise Adagrad; the floor is one
-nn.EmbeddingBag a table with sparse gradients and torch.optim.Adagrad.
+forward: lookup and pooling without gradients, from an unsynced batch; the floors are one F.embedding_bag over
+all tables (ids made ready beforehand) and one a table. step: forward, backward and exact row-wise Adagrad;
+the floor is one nn.EmbeddingBag a table with sparse gradients and torch.optim.Adagrad.
 """
 
 import itertools

@@ -65,7 +65,7 @@ def compare(calls: dict[str, Callable[[], Any]], rounds: int, fill_s: float = 0.
 
 
 def ratio(times: dict[str, list[float]], ours: str, other: str) -> list[float]:
-    """Median of ours over median of the other (below 1: ours is faster), then the middle half of the paired ratios."""
+    """Median of ours over that of the other (below 1: ours is faster), and the middle half of paired ratios."""
     paired = sorted(a / b for a, b in zip(times[ours], times[other], strict=True))
     quarter = len(paired) // 4
     middle = paired[quarter], paired[-1 - quarter]

@@ -51,7 +51,7 @@ class Case(NamedTuple):
 
 @pytest.fixture(scope="session")
 def make_case() -> Callable[..., Case]:
-    """Builds a random :class:`Case` from a seed; each seed varies tables, keys, strides, empty bags and repeats."""
+    """Builds a random :class:`Case`; each seed varies tables, keys, strides, empty bags and repeats."""
     from tetrarec.ops._layout import layout_of  # noqa: PLC0415, PLC2701  (kernel tests start without the rest)
 
     def build(

@@ -11,7 +11,7 @@ EPS = 1e-8
 
 
 def by_hand(case, state, rate, grad):
-    """Exact row-wise Adagrad one number at a time: gradients of a row summed over the batch, then one move."""
+    """Exact row-wise Adagrad number by number: a row's gradients summed over the batch, then one move."""
     tables = [t.clone() for t in case.tables]
     states = [torch.zeros(r, dtype=torch.float64) for r in case.rows]
     starts, taken = table_states(case), 0

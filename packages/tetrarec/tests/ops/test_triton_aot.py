@@ -1,4 +1,5 @@
-"""Every kernel compiles ahead of time for the GPUs we support, without one, and the hot ones load 16 bytes at a time."""
+"""Every kernel compiles ahead of time for the GPUs we support, without one, and the hot ones load 16 bytes at
+a time."""
 
 import json
 import os

@@ -16,8 +16,8 @@ from tetrarec.sparse import KeyedJaggedTensor, KeyedTensor
 class EmbeddingBagCollection(nn.Module):
     """Pooled lookups of a batch in many tables, in one operator call.
 
-    Every table is a parameter of its own, ``embedding_bags.<table>.weight``, with an ordinary dense gradient; tables of
-    one width lie side by side in one buffer, and are looked up together.
+    Every table is a parameter of its own, ``embedding_bags.<table>.weight``, with an ordinary dense gradient;
+    tables of one width lie side by side in one buffer, and are looked up together.
 
     Args:
         tables: the tables; a feature may look up several tables, a table may serve several features.
@@ -68,12 +68,12 @@ class EmbeddingBagCollection(nn.Module):
         """Look a batch up.
 
         Args:
-            features: ids for every feature of the tables; other keys are left alone. Where it has ``inverse_indices``,
-                each distinct bag is looked up once.
+            features: ids for every feature of the tables; other keys are left alone. Where it has
+                ``inverse_indices``, each distinct bag is looked up once.
 
         Returns:
-            ``[B, sum of dims]``; one key for each feature of each table, in the order of the tables: the feature's
-            name, or ``feature@table`` where several tables read the feature.
+            ``[B, sum of dims]``; one key for each feature of each table, in the order of the tables: the
+            feature's name, or ``feature@table`` where several tables read the feature.
 
         Raises:
             KeyError: a feature that the batch lacks.
@@ -133,7 +133,7 @@ class EmbeddingBagCollection(nn.Module):
 
     @torch.no_grad()
     def _pack(self) -> None:
-        """Lay the weights side by side again, after each was moved or copied by itself. They stay the same objects."""
+        """Lay the weights side by side again, after each was moved by itself; they stay the same objects."""
         for group in self._plan.groups:
             weights = [self.embedding_bags[self._tables[place].name].weight for place in group.tables]
             if weights[0].device.type != "meta" and not lie_together(weights, group.layout):

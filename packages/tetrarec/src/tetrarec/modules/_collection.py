@@ -57,8 +57,8 @@ class EmbeddingCollection(nn.Module):
         """Look a batch up.
 
         Args:
-            features: ids for every feature of the tables; other keys are left alone. Where it has ``inverse_indices``,
-                distinct bags are looked up once and repeated for the full batch.
+            features: ids for every feature of the tables; other keys are left alone. Where it has
+                ``inverse_indices``, distinct bags are looked up once and repeated for the full batch.
 
         Returns:
             For each feature of each table, rows ``[N, dim]`` in bags of the feature's lengths; named as in an

@@ -31,15 +31,16 @@ class _Table(nn.Module):
 class FusedEmbeddingBagCollection(nn.Module):
     """An EmbeddingBagCollection without gradients: backward itself moves the rows that the batch touched.
 
-    The parameters ``embedding_bags.<table>.weight`` require no gradient, so that an optimizer of the rest of the model
-    passes them by. Saving and loading the module keeps the weights; the accumulators are in
+    The parameters ``embedding_bags.<table>.weight`` require no gradient, so that an optimizer of the rest of
+    the model passes them by. Saving and loading the module keeps the weights; the accumulators are in
     ``fused_optimizer().state_dict()``.
 
     Args:
         tables: as for an EmbeddingBagCollection.
-        optimizer_type: :class:`tetrarec.optim.RowWiseAdagrad`; exact: gradients of a row that occurs several times in a
-            batch are summed before its update.
-        optimizer_kwargs: ``lr``, by default 0.01, and ``eps``, by default 1e-8 (``torch.optim.Adagrad`` has 1e-10).
+        optimizer_type: :class:`tetrarec.optim.RowWiseAdagrad`; exact: gradients of a row that occurs several
+            times in a batch are summed before its update.
+        optimizer_kwargs: ``lr``, by default 0.01, and ``eps``, by default 1e-8 (``torch.optim.Adagrad`` has
+            1e-10).
         is_weighted: multiply each row by the batch's weight for it; the weights may require a gradient.
         device: of weights and accumulators.
 
@@ -99,8 +100,8 @@ class FusedEmbeddingBagCollection(nn.Module):
         """Look a batch up; backward of the result updates the tables.
 
         Args:
-            features: ids for every feature of the tables; other keys are left alone. Where it has ``inverse_indices``,
-                each distinct bag is looked up, and updated, once.
+            features: ids for every feature of the tables; other keys are left alone. Where it has
+                ``inverse_indices``, each distinct bag is looked up, and updated, once.
 
         Returns:
             ``[B, sum of dims]``; keys as in an EmbeddingBagCollection.

@@ -19,8 +19,8 @@ def pool_batch(where: str, plan: TablePlan, features: KeyedJaggedTensor, pool: P
         where: the module, for messages.
         plan: the groups of tables.
         features: the batch; its keys may come in any order, and others may stand between.
-        pool: ``pool(group, feature_keys, batch_sizes)`` gives ``[B, dims]``, or the 1-D blocks of the features where
-            there is a batch size for each key.
+        pool: ``pool(group, feature_keys, batch_sizes)`` gives ``[B, dims]``, or the 1-D blocks of the
+            features where there is a batch size for each key.
 
     Raises:
         KeyError: a feature that the batch lacks.

@@ -1,7 +1,8 @@
 """Pooled lookups of many features in many tables by one operator.
 
-``tetrarec::embedding_bags`` is differentiable in the tables and in the per-sample weights. Its last arguments describe
-the lookup with plain numbers, which :func:`tetrarec.ops._layout.plan` explains; a compiled graph holds them as constants.
+``tetrarec::embedding_bags`` is differentiable in the tables and in the per-sample weights. Its last arguments
+describe the lookup with plain numbers, which :func:`tetrarec.ops._layout.plan` explains; a compiled graph
+holds them as constants.
 """
 
 from collections.abc import Sequence
@@ -37,21 +38,23 @@ def table_batched_embedding_bags(
 ) -> Tensor:
     """Pool the rows of every bag of every feature, over all tables in one call.
 
-    Tables that are views of one buffer, side by side, are looked up together, which is what makes many small tables
-    cheap; any other tables work as well.
+    Tables that are views of one buffer, side by side, are looked up together, which is what makes many small
+    tables cheap; any other tables work as well.
 
     Args:
         tables: ``[rows, dim]`` each, of one floating dtype; widths may differ.
-        indices: ids of all bags end to end, feature after feature, ``[N]``, int32 or int64. On the CPU an id outside
-            its table is refused; on a GPU, where looking would stall the device, it contributes nothing.
+        indices: ids of all bags end to end, feature after feature, ``[N]``, int32 or int64. On the CPU an id
+            outside its table is refused; on a GPU, where looking would stall the device, it contributes
+            nothing.
         offsets: first id of each bag, then N: ``[F * B + 1]``, in the dtype of ``indices``, non-decreasing.
         per_sample_weights: a factor for each id, ``[N]``, floating.
         feature_table_map: the table that each of the F features reads; by default feature f reads table f.
-        pooling: "sum" or "mean". A mean divides by the length of the bag, weighted or not. An empty bag gives zeros.
+        pooling: "sum" or "mean". A mean divides by the length of the bag, weighted or not. An empty bag gives
+            zeros.
 
     Returns:
-        ``[B, sum of the features' dims]`` in the dtype of the tables, features in order; differentiable once, in the
-        tables and in ``per_sample_weights``.
+        ``[B, sum of the features' dims]`` in the dtype of the tables, features in order; differentiable once,
+        in the tables and in ``per_sample_weights``.
 
     Raises:
         ValueError: shapes that don't fit together.
@@ -186,8 +189,9 @@ class _Pooled(NamedTuple):
 def pool(layout: Layout, matrices: Sequence[Tensor], batch: Batch, check: bool = True) -> Tensor:
     """The CPU formulation: ``F.embedding_bag`` over many tables at once.
 
-    A table with a large result is better off with a call of its own: its ids need no shift, and the temporaries are
-    small enough for the allocator to keep, where one of the output's size has its pages faulted in on every call.
+    A table with a large result is better off with a call of its own: its ids need no shift, and the
+    temporaries are small enough for the allocator to keep, where one of the output's size has its pages
+    faulted in on every call.
     """
     cuts, blocks = key_cuts(batch), batch.blocks(layout)
     if check:

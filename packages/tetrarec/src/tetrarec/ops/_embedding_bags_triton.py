@@ -69,7 +69,7 @@ def embedding_bags_kernel(
 def feature_table(
     features: Sequence[Feature], blocks: Sequence[Block], first_rows: Sequence[int], device: torch.device
 ) -> Tensor:
-    """What kernels need to know of each feature, ``[F, FIELDS]``, int64, on the device; kept for the next batch.
+    """What kernels need to know of each feature, ``[F, FIELDS]``, int64; kept for the next batch.
 
     First bag, bags, start and stride of its results, first row and rows of its table, and its round.
     """
@@ -90,7 +90,7 @@ def alignment(blocks: Sequence[Block]) -> int:
 
 
 def tile(batch: Batch, bags: int, dim: int) -> dict[str, int]:
-    """Block sizes: as many lookups of a bag at a time as bags are long on average, and bags to fill the tile."""
+    """Block sizes: as many lookups of a bag at a time as bags are long, and bags to fill the tile."""
     pooling = batch.indices.numel() / max(1, bags)
     unroll = min(TILE, triton.next_power_of_2(max(1, round(pooling))))
     block = triton.next_power_of_2(dim)

@@ -1,7 +1,7 @@
 """Where tables lie in one flat buffer, and which feature reads which table.
 
-Tables of one width are neighbours in the buffer, so that they form one matrix: a *group*. One lookup call, one kernel
-launch and one sort then serve all of them.
+Tables of one width are neighbours in the buffer, so that they form one matrix: a *group*. One lookup call,
+one kernel launch and one sort then serve all of them.
 """
 
 from collections.abc import Sequence
@@ -205,10 +205,10 @@ def plan(
 
     * ``rows``, ``dims``: the sizes of the tables;
     * ``feature_tables``: the table that each feature reads, in the order of the output's columns;
-    * ``feature_keys``: which key of the batch holds each feature's ids; empty: feature f reads key f. A key may serve
-      several features, or none;
-    * ``batch_sizes``: one number, the bags of every key, and the output is ``[B, sum of dims]``; or one number a key,
-      and the output is 1-D: the blocks ``[bags, dim]`` of the features, end to end;
+    * ``feature_keys``: which key of the batch holds each feature's ids; empty: feature f reads key f. A key
+      may serve several features, or none;
+    * ``batch_sizes``: one number, the bags of every key, and the output is ``[B, sum of dims]``; or one
+      number a key, and the output is 1-D: the blocks ``[bags, dim]`` of the features, end to end;
     * ``mean``: divide each bag by its length.
     """
     layout = layout_of(rows, dims, feature_tables, feature_keys)

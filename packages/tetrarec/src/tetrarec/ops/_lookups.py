@@ -83,7 +83,8 @@ def lookups(
 ) -> Iterator[Lookups]:
     """Yield the lookups of a group, few tables at a time; all features of a table come together.
 
-    ``blocks`` are those of all features; ``cost(ids, bags)`` of a feature is added up until it reaches ``limit``.
+    ``blocks`` are those of all features; ``cost(ids, bags)`` of a feature is added up until it reaches
+    ``limit``.
     """
     chosen, spent = [], 0
     for features in group.by_table:

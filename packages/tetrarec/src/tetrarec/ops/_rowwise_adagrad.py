@@ -1,7 +1,8 @@
 """Row-wise Adagrad inside the backward pass of a table-batched lookup.
 
-``tetrarec::rowwise_adagrad_`` updates weights and state in place and says so in its schema, so that torch.compile keeps
-it. ``tetrarec::embedding_bags_rowwise_adagrad`` is the lookup whose backward pass calls it.
+``tetrarec::rowwise_adagrad_`` updates weights and state in place and says so in its schema, so that
+torch.compile keeps it. ``tetrarec::embedding_bags_rowwise_adagrad`` is the lookup whose backward pass calls
+it.
 """
 
 from typing import Any
@@ -37,8 +38,8 @@ def rowwise_adagrad_reference(
     """What rowwise_adagrad_ means, on whole tables; any dtype, any device.
 
     With g the gradient of a row, its duplicates in the batch summed, and D the width of the table:
-    state += mean(g ** 2), weights -= learning_rate * g / (sqrt(state) + eps). Rows that the batch doesn't touch have
-    g = 0 and stay.
+    state += mean(g ** 2), weights -= learning_rate * g / (sqrt(state) + eps). Rows that the batch doesn't
+    touch have g = 0 and stay.
 
     Source: Duchi et al. 2011 (Adagrad), one accumulator a row as in Naumov et al. 2019 (arXiv:1906.00091).
     """
@@ -126,8 +127,9 @@ def _lookup_fake(*arguments: Any) -> Tensor:
 class _RowwiseAdagrad(torch.autograd.Function):
     """The lookup, with the update in place of a gradient of the weights.
 
-    ``anchor`` alone requires a gradient and gets none: it makes autograd call backward. The weights are held by the
-    context rather than saved: two lookups in one step update twice, which a check of versions would take for a mistake.
+    ``anchor`` alone requires a gradient and gets none: it makes autograd call backward. The weights are held
+    by the context rather than saved: two lookups in one step update twice, which a check of versions would
+    take for a mistake.
     """
 
     @staticmethod

@@ -1,7 +1,7 @@
 """The gradient of every row that a batch touched, duplicates summed.
 
-Lookups are sorted by row; equal neighbours form a *run*, one a row. A run's gradient is itself a pooled lookup: bag
-numbers are the ids, gradients of the bags the table.
+Lookups are sorted by row; equal neighbours form a *run*, one a row. A run's gradient is itself a pooled
+lookup: bag numbers are the ids, gradients of the bags the table.
 """
 
 from collections.abc import Iterator
@@ -59,7 +59,7 @@ class Runs(NamedTuple):
     bag_grad: Tensor  # [R, dim], float32 or wider
 
     def sums(self) -> Iterator[tuple[slice, Tensor]]:
-        """Yield ``(span, sums)``: a span of ``rows`` and their gradients, ``[span, dim]``, to be used at once."""
+        """Yield ``(span, sums)``: a span of ``rows`` and their gradients, ``[span, dim]``."""
         count, lookups = self.rows.numel(), self.bags.numel()
         size = max(1, SUM_ELEMENTS // self.group.dim)
         cuts = [*self.starts[:-1:size].tolist(), lookups]

@@ -1,9 +1,9 @@
-"""Gradients of touched rows on a GPU, summed exactly and in a fixed order, then stored or used for the update.
+"""Gradients of touched rows on a GPU, summed in a fixed order, then stored or used for the update.
 
-Lookups are listed with the row of the state that they touch, and sorted by it. Each program then walks a *segment* of
-sorted lookups and finishes the runs that lie inside it. A run that crosses a border leaves a piece in each segment; a
-second pass adds the pieces up. No atomics, no sizes read back to the host, and no program has more work than a segment,
-whatever the skew.
+Lookups are listed with the row of the state that they touch, and sorted by it. Each program then walks a
+*segment* of sorted lookups and finishes the runs that lie inside it. A run that crosses a border leaves a
+piece in each segment; a second pass adds the pieces up. No atomics, no sizes read back to the host, and no
+program has more work than a segment, whatever the skew.
 """
 
 import torch
@@ -177,7 +177,8 @@ def join_pieces_kernel(
 def sorted_lookups(
     layout: Layout, batch: Batch, scale_dtype: torch.dtype
 ) -> tuple[Tensor, Tensor, Tensor | None]:
-    """``(rows, grad_at, scale)`` of all lookups, ``[M]``, in the order of the rows; places left out come last.
+    """``(rows, grad_at, scale)`` of all lookups, ``[M]``, in the order of the rows; places left out come
+    last.
 
     M is the ids times the most features that read one key, whatever the batch holds: nothing is read back.
     """
@@ -219,7 +220,7 @@ def launch(
     learning_rate: Tensor | None = None,
     eps: float = 0.0,
 ) -> None:
-    """Write the gradients of touched rows to the flat buffer ``target``; with ``state``, move its rows by them."""
+    """Write the gradients of touched rows to the flat ``target``; with ``state``, move its rows by them."""
     if not batch.indices.numel() or not grad.numel():
         return
     grad = grad.contiguous()

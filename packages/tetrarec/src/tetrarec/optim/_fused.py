@@ -13,8 +13,9 @@ from tetrarec.tbe import TableBatchedEmbeddingBags
 class FusedOptimizer(Optimizer):
     """State and settings of updates that backward makes, seen as an optimizer.
 
-    ``step`` has nothing left to do. A learning rate scheduler works as on any optimizer: ``param_groups`` hold the very
-    tensor that backward reads; a plain number put in its place is taken over by the next ``step`` or ``zero_grad``.
+    ``step`` has nothing left to do. A learning rate scheduler works as on any optimizer: ``param_groups``
+    hold the very tensor that backward reads; a plain number put in its place is taken over by the next
+    ``step`` or ``zero_grad``.
 
     Args:
         modules: for each fused module the names of its tables' weights, in order, and the module.
@@ -70,7 +71,7 @@ class FusedOptimizer(Optimizer):
                 group["lr"] = module.learning_rate
 
     def state_dict(self) -> dict[str, Any]:
-        """The accumulators by table name, ``<table>.weight`` to ``<table>.weight.momentum_1``, and the settings."""
+        """The settings, and the accumulators as ``<table>.weight`` to ``<table>.weight.momentum_1``."""
         self._take_learning_rates()
         state = {}
         for group, names in zip(self.param_groups, self._names, strict=True):

@@ -11,8 +11,8 @@ from torch.optim import Optimizer
 class RowWiseAdagrad(Optimizer):
     """Adagrad with one accumulator a row instead of one an element.
 
-    For parameters with ordinary dense gradients; named as ``optimizer_type`` of a fused collection, the same rule runs
-    inside its backward pass and touches only the rows of the batch.
+    For parameters with ordinary dense gradients; named as ``optimizer_type`` of a fused collection, the same
+    rule runs inside its backward pass and touches only the rows of the batch.
 
     Args:
         params: parameters, or groups of them; rows are the first dimension.

@@ -15,7 +15,7 @@ def jt_is_equal(jt_1: JaggedTensor, jt_2: JaggedTensor) -> bool:
 
 
 def kjt_is_equal(kjt_1: KeyedJaggedTensor, kjt_2: KeyedJaggedTensor) -> bool:
-    """Whether both are keyed jagged tensors of the same keys, strides, bags, values and weights, in one order."""
+    """Whether both are keyed jagged tensors of the same keys, strides, bags, values and weights."""
     if not isinstance(kjt_1, KeyedJaggedTensor) or not isinstance(kjt_2, KeyedJaggedTensor):
         return False
     if kjt_1.keys() != kjt_2.keys() or kjt_1.stride_per_key() != kjt_2.stride_per_key():

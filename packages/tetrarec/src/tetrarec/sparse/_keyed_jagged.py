@@ -19,11 +19,11 @@ Inverse = tuple[list[str], Tensor]
 class KeyedJaggedTensor:
     """Bags of values of several features, key after key: all samples of the first key, then of the second.
 
-    Lengths, offsets and the sums for each key are computed from each other when they are first asked for. The sums
-    (``length_per_key``, ``offset_per_key``) are host numbers: on a GPU, asking waits for the device.
+    Lengths, offsets and the sums for each key are computed from each other when they are first asked for. The
+    sums (``length_per_key``, ``offset_per_key``) are host numbers: on a GPU, asking waits for the device.
 
-    A batch in which many samples share a bag can send each distinct bag once: ``stride_per_key_per_rank`` says how many
-    bags each key has, ``inverse_indices`` which of them each sample of the full batch reads.
+    A batch in which many samples share a bag can send each distinct bag once: ``stride_per_key_per_rank``
+    says how many bags each key has, ``inverse_indices`` which of them each sample of the full batch reads.
 
     Args:
         keys: the features' names.
@@ -34,8 +34,10 @@ class KeyedJaggedTensor:
         stride: B, the samples; by default lengths divided by keys.
         stride_per_key_per_rank: bags of each key on each rank, as numbers or as a ``[keys, ranks]`` tensor.
         stride_per_key: bags of each key, the same with one rank.
-        length_per_key: values of each key, if they are known on the host. Checked against the lengths on the CPU.
-        inverse_indices: ``(keys, [keys, B])``: for each key the bag of each sample; its keys may come in any order.
+        length_per_key: values of each key, if they are known on the host. Checked against the lengths on the
+            CPU.
+        inverse_indices: ``(keys, [keys, B])``: for each key the bag of each sample; its keys may come in any
+            order.
 
     Raises:
         ValueError: fields that contradict each other, naming the field, what was expected and what came.
@@ -238,7 +240,7 @@ class KeyedJaggedTensor:
         return self._offsets
 
     def stride(self) -> int:
-        """B, the samples of the full batch: of ``inverse_indices`` where there are such, else the largest stride."""
+        """B, the samples of the full batch: those of ``inverse_indices``, without them the largest stride."""
         if self._stride is None:
             bags = self._lengths.shape[0] if self._lengths is not None else self._offsets.shape[0] - 1
             self._stride = bags // len(self._keys) if self._keys else 0

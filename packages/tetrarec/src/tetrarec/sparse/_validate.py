@@ -17,9 +17,9 @@ class _Table(Protocol):
 def validate_keyed_jagged_tensor(kjt: KeyedJaggedTensor, configs: Sequence[_Table] | None = None) -> None:
     """Read a batch through and refuse what metadata can't show. On a GPU this waits for the device.
 
-    Lengths must not be negative, offsets must begin at 0, never fall and end at the number of values, lengths and
-    offsets must agree, keys must be different, inverse indices must name bags that are there, and with ``configs``
-    every id must lie inside its table.
+    Lengths must not be negative, offsets must begin at 0, never fall and end at the number of values, lengths
+    and offsets must agree, keys must be different, inverse indices must name bags that are there, and with
+    ``configs`` every id must lie inside its table.
 
     Args:
         kjt: the batch.

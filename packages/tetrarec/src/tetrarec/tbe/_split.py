@@ -59,7 +59,8 @@ class SplitTableBatchedEmbeddingBagsCodegen(TableBatchedEmbeddingBags):
     """A :class:`TableBatchedEmbeddingBags` that is made the way fbgemm_gpu's module of this name is.
 
     Args:
-        embedding_specs: ``(rows, dim, location, compute device)`` of each table; HOST goes with CPU, DEVICE with CUDA.
+        embedding_specs: ``(rows, dim, location, compute device)`` of each table; HOST goes with CPU, DEVICE
+            with CUDA.
         feature_table_map: the table that each feature reads; by default feature f reads table f.
         weights_precision: the numbers that the tables are made of; the output has the same.
         optimizer: EXACT_ROWWISE_ADAGRAD.
@@ -70,7 +71,8 @@ class SplitTableBatchedEmbeddingBagsCodegen(TableBatchedEmbeddingBags):
         device: by default "cpu" or "cuda", as the compute device says.
 
     Raises:
-        ValueError: tables on different devices, a location that the compute device can't reach, or another optimizer.
+        ValueError: tables on different devices, a location that the compute device can't reach, or another
+            optimizer.
 
     Example:
         >>> specs = [(10, 4, EmbeddingLocation.HOST, ComputeDevice.CPU)]

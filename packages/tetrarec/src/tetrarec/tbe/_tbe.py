@@ -14,8 +14,9 @@ DEFAULT_EPS = 1e-8
 class TableBatchedEmbeddingBags(nn.Module):
     """Pooled lookups over many tables, with exact row-wise Adagrad inside ``backward``.
 
-    ``out.backward(...)`` moves the rows that the batch touched; there is no gradient of the weights and no optimizer to
-    step. Exact means that the gradients of a row that occurs several times in the batch are summed before its update:
+    ``out.backward(...)`` moves the rows that the batch touched; there is no gradient of the weights and no
+    optimizer to step. Exact means that the gradients of a row that occurs several times in the batch are
+    summed before its update:
 
         state += mean(g ** 2);  weights -= learning_rate * g / (sqrt(state) + eps)
 
@@ -28,17 +29,18 @@ class TableBatchedEmbeddingBags(nn.Module):
         learning_rate: of the updates; see :meth:`set_learning_rate`.
         eps: added to the root of the state. The default is 1e-8, as in the established fused kernels;
             ``torch.optim.Adagrad`` has 1e-10.
-        check_ids: refuse ids outside their table on the CPU. Without the check such an id may read and move a row of the
-            table beside it. A GPU doesn't look: there such an id contributes nothing.
-        dtype: of the weights: float32, float64, float16 or bfloat16. Narrow rows are widened to float32 for the update
-            and rounded to nearest, so that steps under half a unit of the last place are lost.
+        check_ids: refuse ids outside their table on the CPU. Without the check such an id may read and move a
+            row of the table beside it. A GPU doesn't look: there such an id contributes nothing.
+        dtype: of the weights: float32, float64, float16 or bfloat16. Narrow rows are widened to float32 for
+            the update and rounded to nearest, so that steps under half a unit of the last place are lost.
         device: of weights and state.
 
     Attributes:
-        weights: all tables end to end, ``[numel]``; a parameter that requires no gradient. Tables of one dim are
-            neighbours.
+        weights: all tables end to end, ``[numel]``; a parameter that requires no gradient. Tables of one dim
+            are neighbours.
         row_state: the accumulator of each row, ``[sum of rows]``, float32, or float64 beside float64 weights.
-        learning_rate: 0-d, in the dtype of the state and on its device, so that changing it recompiles nothing.
+        learning_rate: 0-d, in the dtype of the state and on its device, so that changing it recompiles
+            nothing.
 
     Raises:
         ValueError: sizes that are no sizes, a feature without a table, an unknown pooling.
@@ -93,8 +95,8 @@ class TableBatchedEmbeddingBags(nn.Module):
         """Look up and pool; the backward pass of the result updates the tables.
 
         Args:
-            indices: ids of all bags end to end, feature after feature, ``[N]``, int32 or int64. On the CPU an id
-                outside its table is refused; on a GPU it contributes nothing and moves nothing.
+            indices: ids of all bags end to end, feature after feature, ``[N]``, int32 or int64. On the CPU an
+                id outside its table is refused; on a GPU it contributes nothing and moves nothing.
             offsets: first id of each bag, then N: ``[F * B + 1]``, non-decreasing.
             per_sample_weights: a factor for each id, ``[N]``, floating; may require a gradient.
 
@@ -125,8 +127,8 @@ class TableBatchedEmbeddingBags(nn.Module):
             offsets: first id of each bag, then N.
             per_sample_weights: as in :meth:`forward`.
             feature_keys: the key that holds each feature's ids; empty: feature f reads key f.
-            batch_sizes: one number, the bags of every key; or one number a key, and the result is 1-D: the blocks
-                ``[bags, dim]`` of the features, end to end.
+            batch_sizes: one number, the bags of every key; or one number a key, and the result is 1-D: the
+                blocks ``[bags, dim]`` of the features, end to end.
         """
         return torch.ops.tetrarec.embedding_bags_rowwise_adagrad(
             self._anchor,
