@@ -126,25 +126,24 @@ def peer_tbe(case: Case) -> Any:
     )
 
 
+def tables_of(module: Any) -> list[Tensor]:
+    """The tables of any module, in order."""
+    split = getattr(module, "split_embedding_weights", module.parameters)
+    return [table.detach() for table in split()]
+
+
 def share(source: Any, *others: Any) -> None:
     """Give all modules the weights of one."""
-    weights = [parameter.detach() for parameter in source.parameters()]
     for other in others:
-        tables = (
-            other.split_embedding_weights()
-            if hasattr(other, "split_embedding_weights")
-            else other.parameters()
-        )
-        for table, weight in zip(tables, weights, strict=True):
-            table.data.copy_(weight)
+        for table, weight in zip(tables_of(other), tables_of(source), strict=True):
+            table.copy_(weight)
 
 
 def step(call: Callable[[], Any], grad: Tensor) -> Callable[[], None]:
     """Forward and backward of a call."""
 
     def run() -> None:
-        out = call()
-        (out if isinstance(out, Tensor) else out.values()).backward(grad)
+        values(call()).backward(grad)
 
     return run
 
@@ -212,40 +211,37 @@ class Floor:
         return run
 
 
-def contenders(case: Case, data: Data) -> tuple[Calls, list[Tensor]]:
-    """The calls of each library on the same weights, and these weights."""
+class Contender(NamedTuple):
+    """A module, and how it is called on the batch."""
+
+    module: Any
+    call: Callable[[], Any]
+
+
+def contenders(case: Case, data: Data) -> dict[str, Contender]:
+    """The modules of each library, on the same weights."""
     plain, fused = modules(case, "tetrarec", RowWiseAdagrad)
     tbe = ours_tbe(case)
-    share(plain, fused, tbe)
-    weights = [parameter.detach() for parameter in plain.parameters()]
 
     def batch() -> Any:
         return tetrarec.KeyedJaggedTensor(data.keys, data.values, data.weights, lengths=data.lengths)
 
-    calls = {
-        "ebc": lambda: plain(batch()),
-        "fused": lambda: fused(batch()),
-        "tbe": lambda: tbe(data.values, data.offsets, data.weights),
+    found = {
+        "ebc": Contender(plain, lambda: plain(batch())),
+        "fused": Contender(fused, lambda: fused(batch())),
+        "tbe": Contender(tbe, lambda: tbe(data.values, data.offsets, data.weights)),
     }
     if peer("fbgemm_gpu"):
         other = peer_tbe(case)
-        share(plain, other)
-        calls["fbgemm tbe"] = lambda: other(data.values, data.offsets, data.weights)
+        found["fbgemm tbe"] = Contender(other, lambda: other(data.values, data.offsets, data.weights))
     if peer("torchrec"):
-        jagged = peer("torchrec.sparse.jagged_tensor")
-        their_plain, their_fused = modules(
-            case, "torchrec", peer("torchrec.optim.rowwise_adagrad").RowWiseAdagrad
-        )
-        share(plain, their_plain, their_fused)
-
-        def their_batch() -> Any:
-            return jagged.KeyedJaggedTensor(
-                keys=data.keys, values=data.values, weights=data.weights, lengths=data.lengths
-            )
-
-        calls["torchrec ebc"] = lambda: their_plain(their_batch())
-        calls["torchrec fused"] = lambda: their_fused(their_batch())
-    return calls, weights
+        kind = peer("torchrec.sparse.jagged_tensor").KeyedJaggedTensor
+        theirs = modules(case, "torchrec", peer("torchrec.optim.rowwise_adagrad").RowWiseAdagrad)
+        fields = {"keys": data.keys, "values": data.values, "weights": data.weights, "lengths": data.lengths}
+        found["torchrec ebc"] = Contender(theirs[0], lambda: theirs[0](kind(**fields)))
+        found["torchrec fused"] = Contender(theirs[1], lambda: theirs[1](kind(**fields)))
+    share(plain, *(contender.module for contender in found.values()))
+    return found
 
 
 def values(out: Any) -> Tensor:
@@ -254,35 +250,30 @@ def values(out: Any) -> Tensor:
 
 
 def run(case: Case, rounds: int) -> None:
-    """Compare the outputs, then time forward and step."""
+    """Forward, then the step; outputs and updated tables are compared before anything is timed."""
     data = draw(case)
-    calls, weights = contenders(case, data)
-    floor = Floor(case, data, weights)
-    forward: Calls = dict(calls)
+    found = contenders(case, data)
+    floor = Floor(case, data, tables_of(found["ebc"].module))
+    forward: Calls = {name: contender.call for name, contender in found.items()}
     if not (case.mean and case.weighted):
         forward |= {"one F.embedding_bag": floor.one_call, "one a table": floor.call_a_table}
     with torch.no_grad():
-        want = values(calls["ebc"]())
+        want = values(forward["ebc"]())
         for call in forward.values():
             assert_close(values(call()), want, rtol=1e-4, atol=1e-5)
         times = compare(forward, rounds)
-    pairs = [
-        ("ebc", name) for name in ("one F.embedding_bag", "one a table", "torchrec ebc") if name in times
-    ]
-    pairs += [("fused", "torchrec fused"), ("tbe", "fbgemm tbe")]
-    report("forward", case, times, pairs)
-    steps = {name: step(call, data.grad) for name, call in calls.items() if "ebc" not in name}
-    if (
-        case.zipf or case.pooling * case.batch * case.tables * case.dim < 2e7
-    ):  # torch's takes minutes past that
-        steps["one a table, sparse"] = floor.stepper()
-    times = compare(steps, rounds)
-    report(
-        "step",
-        case,
-        times,
-        [("fused", "torchrec fused"), ("tbe", "fbgemm tbe"), ("tbe", "one a table, sparse")],
-    )
+    floors = [("ebc", "one F.embedding_bag"), ("ebc", "one a table"), ("ebc", "torchrec ebc")]
+    peers = [("fused", "torchrec fused"), ("tbe", "fbgemm tbe")]
+    report("forward", case, times, [*floors, *peers])
+    updating = {name: contender for name, contender in found.items() if "ebc" not in name}
+    steps = {name: step(contender.call, data.grad) for name, contender in updating.items()}
+    for one in steps.values():
+        one()
+    want = torch.cat(tables_of(found["fused"].module))
+    for contender in updating.values():
+        assert_close(torch.cat(tables_of(contender.module)), want, rtol=1e-4, atol=1e-5)
+    steps["one a table, sparse"] = floor.stepper()
+    report("step", case, compare(steps, rounds), [*peers, ("tbe", "one a table, sparse")])
 
 
 def report(row: str, case: Case, times: dict[str, list[float]], pairs: list[tuple[str, str]]) -> None:

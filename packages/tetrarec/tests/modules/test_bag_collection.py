@@ -216,6 +216,11 @@ def test_mistakes_are_named():
     ebc = EmbeddingBagCollection(tables(), is_weighted=True)
     with pytest.raises(ValueError, match="has no weights"):
         ebc(batch(weighted=False))
+    part = KeyedJaggedTensor(["a", "b", "c"], torch.rand(3), torch.rand(3), lengths=torch.ones(3).long())
+    with pytest.raises(
+        TypeError, match=r"values must be ids, \[N\] of int32 or int64, got torch.float32 \(3,\)"
+    ):
+        ebc(part)
     with pytest.raises(KeyError, match="EmbeddingBagCollection: no key 'a'"):
         ebc(batch(keys=("c", "b")))
     features = batch(weighted=False)

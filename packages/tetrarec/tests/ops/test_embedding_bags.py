@@ -112,6 +112,15 @@ def test_gradients_are_those_of_finite_differences(make_case):
     assert torch.autograd.gradcheck(pool, (case.samples.requires_grad_(), *tables))
 
 
+def test_a_second_gradient_is_refused(make_case):
+    case = make_case(3)
+    tables = [t.clone().requires_grad_() for t in case.tables]
+    out = torch.ops.tetrarec.embedding_bags(tables, case.indices, case.offsets, None, *case.lookup)
+    grads = torch.autograd.grad(out.square().sum(), tables, create_graph=True)
+    with pytest.raises(RuntimeError, match="differentiate twice"):
+        sum(g.sum() for g in grads).backward()
+
+
 def test_a_gradient_that_is_not_contiguous_is_taken(make_case):
     case = make_case(5)
     tables = [t.detach().requires_grad_() for t in case.tables]

@@ -77,6 +77,7 @@ class EmbeddingBagCollection(nn.Module):
 
         Raises:
             KeyError: a feature that the batch lacks.
+            TypeError: values that are no ids.
             ValueError: ``is_weighted`` and the batch has no weights.
             IndexError: an id outside its table (CPU; on a GPU it contributes nothing).
         """

@@ -108,6 +108,7 @@ class FusedEmbeddingBagCollection(nn.Module):
 
         Raises:
             KeyError: a feature that the batch lacks.
+            TypeError: values that are no ids.
             ValueError: ``is_weighted`` and the batch has no weights.
             IndexError: an id outside its table (CPU; on a GPU it contributes nothing).
         """

@@ -7,6 +7,7 @@ from torch import Tensor
 
 from tetrarec.modules._tables import TableGroup, TablePlan, key_places
 from tetrarec.sparse import KeyedJaggedTensor, KeyedTensor
+from tetrarec.sparse._checks import INTEGERS
 from tetrarec.sparse._make import make
 
 Pool = Callable[[int, list[int], list[int]], Tensor]
@@ -24,7 +25,13 @@ def pool_batch(where: str, plan: TablePlan, features: KeyedJaggedTensor, pool: P
 
     Raises:
         KeyError: a feature that the batch lacks.
+        TypeError: values that are no ids.
     """
+    ids = features.values()
+    if ids.dtype not in INTEGERS or ids.ndim != 1:
+        raise TypeError(
+            f"{where}: values must be ids, [N] of int32 or int64, got {ids.dtype} {tuple(ids.shape)}"
+        )
     outputs = []
     for place, group in enumerate(plan.groups):
         feature_keys = key_places(where, features.keys(), group.feature_names)

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import torch
 import torch.nn.functional as F
 from torch import Tensor
+from torch.autograd.function import once_differentiable
 
 from tetrarec._torch_compat import below_autograd
 from tetrarec.ops._layout import Batch, Block, Layout, layout_of, plan
@@ -255,6 +256,7 @@ class _EmbeddingBags(torch.autograd.Function):
             return torch.ops.tetrarec.embedding_bags(list(tables), indices, offsets, weights, *lookup)
 
     @staticmethod
+    @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         indices, offsets, weights, *tables = ctx.saved_tensors
         sample_grad, table_grads = None, [None] * len(ctx.sizes[0])

@@ -9,6 +9,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.autograd.function import once_differentiable
 
 from tetrarec._torch_compat import below_autograd
 from tetrarec.ops._embedding_bags import embedding_bags_reference, pool
@@ -141,6 +142,7 @@ class _RowwiseAdagrad(torch.autograd.Function):
             return torch.ops.tetrarec.embedding_bags_rowwise_adagrad(anchor, *rest)
 
     @staticmethod
+    @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         indices, offsets, samples = ctx.saved_tensors
         sample_grad = None
