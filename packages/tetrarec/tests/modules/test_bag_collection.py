@@ -136,8 +136,23 @@ def test_the_result_has_the_full_batch_of_inverse_indices():
         EmbeddingBagConfig(10, 4, f"t{i}", feature_names=[f"f{i}"]) for i in range(2)
     ])
     assert ebc(features).values().shape == (5, 8)
-    alone = EmbeddingBagCollection([EmbeddingBagConfig(10, 4, "t0", feature_names=["f0"])])
-    assert alone(features.split([1, 1])[0]).values().shape == (5, 4)
+
+
+@pytest.mark.parametrize("tables", [1, 3], ids=["one table", "three tables"])
+def test_a_batch_of_one_key_with_distinct_bags_is_expanded(tables):
+    places = torch.tensor([[1, 0, 1, 2, 2]])
+    once = KeyedJaggedTensor(
+        ["f"],
+        torch.tensor([0, 4, 2, 3]),
+        lengths=torch.tensor([2, 1, 1]),
+        stride_per_key_per_rank=[[3]],
+        inverse_indices=(["f"], places),
+    )
+    full = KeyedJaggedTensor(["f"], torch.tensor([2, 0, 4, 2, 3, 3]), lengths=torch.tensor([1, 2, 1, 1, 1]))
+    ebc = EmbeddingBagCollection([
+        EmbeddingBagConfig(5, 2 + i, f"t{i}", feature_names=["f"]) for i in range(tables)
+    ])
+    assert_close(ebc(once).values(), ebc(full).values())
 
 
 def test_names_and_start_are_as_configured():

@@ -20,8 +20,8 @@ def pool_batch(where: str, plan: TablePlan, features: KeyedJaggedTensor, pool: P
         where: the module, for messages.
         plan: the groups of tables.
         features: the batch; its keys may come in any order, and others may stand between.
-        pool: ``pool(group, feature_keys, batch_sizes)`` gives ``[B, dims]``, or the 1-D blocks of the
-            features where there is a batch size for each key.
+        pool: ``pool(group, feature_keys, batch_sizes)`` gives ``[B, dims]`` for one batch size, for one a key
+            the 1-D blocks of the features.
 
     Raises:
         KeyError: a feature that the batch lacks.
@@ -44,12 +44,14 @@ def pool_batch(where: str, plan: TablePlan, features: KeyedJaggedTensor, pool: P
 
 
 def _expand(group: TableGroup, features: KeyedJaggedTensor, sizes: list[int], pooled: Tensor) -> Tensor:
-    """From the distinct bags of each feature, 1-D, to the full batch, ``[B, dims]``."""
+    """From the distinct bags of each feature to the full batch, ``[B, dims]``."""
     bags = dict(zip(features.keys(), sizes, strict=True))
     names, places = features.inverse_indices()
-    flat, parts, start = pooled.reshape(-1), [], 0
+    if len(sizes) == 1:  # the bags of the one key are the rows of a matrix already
+        return pooled.index_select(0, places[names.index(features.keys()[0])])
+    parts, start = [], 0
     for feature, dim in zip(group.feature_names, group.layout.feature_dims, strict=True):
-        block = flat.narrow(0, start, bags[feature] * dim).view(bags[feature], dim)
+        block = pooled.narrow(0, start, bags[feature] * dim).view(bags[feature], dim)
         parts.append(block.index_select(0, places[names.index(feature)]))
         start += bags[feature] * dim
     return torch.cat(parts, dim=1)
