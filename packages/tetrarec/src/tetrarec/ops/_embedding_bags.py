@@ -132,6 +132,7 @@ def check_batch(where: str, indices: Tensor, offsets: Tensor, weights: Tensor | 
 def plan_of(
     tables: Sequence[Tensor], indices: Tensor, offsets: Tensor, weights: Tensor | None, *lookup: Any
 ) -> tuple[Layout, Batch]:
+    """:func:`plan` of a lookup in these tables."""
     return plan(
         indices, offsets, weights, [t.shape[0] for t in tables], [t.shape[1] for t in tables], *lookup
     )

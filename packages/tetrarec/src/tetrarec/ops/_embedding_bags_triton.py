@@ -16,6 +16,40 @@ TILE = 8  # rows that a program has in flight
 
 
 @triton.jit
+def bags_of(feature_ptr, offsets_ptr, BAGS: tl.constexpr):
+    """The bags of this program, on axis 0: their numbers, which are there, and the lookups of each."""
+    first_bag, bags = tl.load(feature_ptr), tl.load(feature_ptr + 1)
+    bag = tl.program_id(0).to(tl.int64) * BAGS + tl.arange(0, BAGS)
+    begin = tl.load(offsets_ptr + first_bag + bag, mask=bag < bags, other=0).to(tl.int64)
+    end = tl.load(offsets_ptr + first_bag + bag + 1, mask=bag < bags, other=0).to(tl.int64)
+    return bag, bag < bags, begin, end
+
+
+@triton.jit
+def rows_at(
+    place,
+    end,
+    matrix_ptr,
+    indices_ptr,
+    feature_ptr,
+    D: tl.constexpr,
+    BLOCK_D: tl.constexpr,
+    ACC: tl.constexpr,
+):
+    """The rows that lookups ``[BAGS, UNROLL]`` before ``end`` read, ``[BAGS, UNROLL, BLOCK_D]``; else zeros."""
+    first_row, rows = tl.load(feature_ptr + 4), tl.load(feature_ptr + 5)
+    row = tl.load(indices_ptr + place, mask=place < end[:, None], other=-1).to(tl.int64)
+    inside = (row >= 0) & (row < rows)
+    cols = tl.arange(0, BLOCK_D)
+    x = tl.load(
+        matrix_ptr + ((first_row + row) * D)[:, :, None] + cols[None, None, :],
+        mask=inside[:, :, None] & (cols < D)[None, None, :],
+        other=0.0,
+    )
+    return x.to(ACC), inside
+
+
+@triton.jit
 def embedding_bags_kernel(
     matrix_ptr,  # [R, D], rows of all tables of the group
     indices_ptr,  # [N]
@@ -33,36 +67,25 @@ def embedding_bags_kernel(
     ACC: tl.constexpr,
 ):
     """Axis 0: BAGS bags, UNROLL lookups of each at a time. Axis 1: one feature of the group."""
-    feature = features_ptr + tl.program_id(1) * FIELDS
-    first_bag, bags = tl.load(feature), tl.load(feature + 1)
-    start = tl.multiple_of(tl.load(feature + 2), ALIGN)
-    stride = tl.multiple_of(tl.load(feature + 3), ALIGN)
-    first_row, rows = tl.load(feature + 4), tl.load(feature + 5)
-    bag = tl.program_id(0).to(tl.int64) * BAGS + tl.arange(0, BAGS)
-    begin = tl.load(offsets_ptr + first_bag + bag, mask=bag < bags, other=0).to(tl.int64)
-    end = tl.load(offsets_ptr + first_bag + bag + 1, mask=bag < bags, other=0).to(tl.int64)
-    cols = tl.arange(0, BLOCK_D)
-    lane = tl.arange(0, UNROLL)
+    feature_ptr = features_ptr + tl.program_id(1) * FIELDS
+    start = tl.multiple_of(tl.load(feature_ptr + 2), ALIGN)
+    stride = tl.multiple_of(tl.load(feature_ptr + 3), ALIGN)
+    bag, there, begin, end = bags_of(feature_ptr, offsets_ptr, BAGS)
     acc = tl.zeros((BAGS, UNROLL, BLOCK_D), dtype=ACC)
     for step in range(0, tl.max(end - begin, 0), UNROLL):
-        place = begin[:, None] + step + lane[None, :]
-        row = tl.load(indices_ptr + place, mask=place < end[:, None], other=-1).to(tl.int64)
-        inside = (row >= 0) & (row < rows)
-        x = tl.load(
-            matrix_ptr + ((first_row + row) * D)[:, :, None] + cols[None, None, :],
-            mask=inside[:, :, None] & (cols < D)[None, None, :],
-            other=0.0,
-        ).to(ACC)
+        place = begin[:, None] + step + tl.arange(0, UNROLL)[None, :]
+        x, inside = rows_at(place, end, matrix_ptr, indices_ptr, feature_ptr, D, BLOCK_D, ACC)
         if WEIGHTED:
             x *= tl.load(samples_ptr + place, mask=inside, other=0.0).to(ACC)[:, :, None]
         acc += x
     pooled = tl.sum(acc, 1)
     if MEAN:
         pooled = pooled / tl.maximum(end - begin, 1).to(ACC)[:, None]
+    cols = tl.arange(0, BLOCK_D)
     tl.store(
         out_ptr + start + (bag * stride)[:, None] + cols[None, :],
         pooled.to(out_ptr.dtype.element_ty),
-        mask=(bag < bags)[:, None] & (cols < D)[None, :],
+        mask=there[:, None] & (cols < D)[None, :],
     )
 
 

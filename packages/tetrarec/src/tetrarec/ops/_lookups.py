@@ -66,7 +66,8 @@ class Lookups(NamedTuple):
 
     def bag_scale(self, dtype: torch.dtype) -> Tensor:
         """One over the length of each bag, ``[bags]``; 1 for an empty bag."""
-        return self.starts.diff().clamp_(min=1).to(dtype).reciprocal_()
+        lengths = self.starts.diff().clamp_(min=1)
+        return lengths.to(torch.promote_types(dtype, torch.float32)).reciprocal_().to(dtype)
 
     def per_lookup(self, bag_values: Tensor) -> Tensor:
         """Repeat a value of each bag, ``[bags]``, for each of its lookups, ``[N]``."""

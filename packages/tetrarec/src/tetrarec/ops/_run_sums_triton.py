@@ -11,7 +11,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from tetrarec.ops._embedding_bags_triton import FIELDS, accumulator, alignment, feature_table
+from tetrarec.ops._embedding_bags_triton import FIELDS, accumulator, alignment, bags_of, feature_table
 from tetrarec.ops._layout import Batch, Layout
 
 SEGMENT = 32  # sorted lookups a program
@@ -34,14 +34,11 @@ def list_lookups_kernel(
     MEAN: tl.constexpr,
 ):
     """Axis 0: BAGS bags. Axis 1: one feature. An id outside its table is left out."""
-    feature = features_ptr + tl.program_id(1) * FIELDS
-    first_bag, bags = tl.load(feature), tl.load(feature + 1)
-    start, stride = tl.load(feature + 2), tl.load(feature + 3)
-    first_row, rows = tl.load(feature + 4), tl.load(feature + 5)
-    base = tl.load(feature + 6) * N
-    bag = tl.program_id(0).to(tl.int64) * BAGS + tl.arange(0, BAGS)
-    begin = tl.load(offsets_ptr + first_bag + bag, mask=bag < bags, other=0).to(tl.int64)
-    end = tl.load(offsets_ptr + first_bag + bag + 1, mask=bag < bags, other=0).to(tl.int64)
+    feature_ptr = features_ptr + tl.program_id(1) * FIELDS
+    start, stride = tl.load(feature_ptr + 2), tl.load(feature_ptr + 3)
+    first_row, rows = tl.load(feature_ptr + 4), tl.load(feature_ptr + 5)
+    base = tl.load(feature_ptr + 6) * N
+    bag, _, begin, end = bags_of(feature_ptr, offsets_ptr, BAGS)
     scale = 1.0 / tl.maximum(end - begin, 1).to(scale_ptr.dtype.element_ty)
     for step in range(0, tl.max(end - begin, 0)):
         place = begin + step

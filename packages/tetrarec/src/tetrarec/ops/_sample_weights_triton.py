@@ -7,7 +7,15 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from tetrarec.ops._embedding_bags_triton import FIELDS, accumulator, alignment, feature_table, tile
+from tetrarec.ops._embedding_bags_triton import (
+    FIELDS,
+    accumulator,
+    alignment,
+    bags_of,
+    feature_table,
+    rows_at,
+    tile,
+)
 from tetrarec.ops._layout import Batch, Layout
 
 
@@ -29,33 +37,22 @@ def sample_weights_kernel(
     ACC: tl.constexpr,
 ):
     """Axis 0: BAGS bags, UNROLL lookups of each at a time. Axis 1: one feature of the group."""
-    feature = features_ptr + tl.program_id(1) * FIELDS
-    first_bag, bags = tl.load(feature), tl.load(feature + 1)
-    start = tl.multiple_of(tl.load(feature + 2), ALIGN)
-    stride = tl.multiple_of(tl.load(feature + 3), ALIGN)
-    first_row, rows = tl.load(feature + 4), tl.load(feature + 5)
-    base = tl.load(feature + 6) * N
-    bag = tl.program_id(0).to(tl.int64) * BAGS + tl.arange(0, BAGS)
-    begin = tl.load(offsets_ptr + first_bag + bag, mask=bag < bags, other=0).to(tl.int64)
-    end = tl.load(offsets_ptr + first_bag + bag + 1, mask=bag < bags, other=0).to(tl.int64)
+    feature_ptr = features_ptr + tl.program_id(1) * FIELDS
+    start = tl.multiple_of(tl.load(feature_ptr + 2), ALIGN)
+    stride = tl.multiple_of(tl.load(feature_ptr + 3), ALIGN)
+    base = tl.load(feature_ptr + 6) * N
+    bag, there, begin, end = bags_of(feature_ptr, offsets_ptr, BAGS)
     cols = tl.arange(0, BLOCK_D)
-    lane = tl.arange(0, UNROLL)
     g = tl.load(
         grad_ptr + start + (bag * stride)[:, None] + cols[None, :],
-        mask=(bag < bags)[:, None] & (cols < D)[None, :],
+        mask=there[:, None] & (cols < D)[None, :],
         other=0.0,
     ).to(ACC)
     if MEAN:
         g = g / tl.maximum(end - begin, 1).to(ACC)[:, None]
     for step in range(0, tl.max(end - begin, 0), UNROLL):
-        place = begin[:, None] + step + lane[None, :]
-        row = tl.load(indices_ptr + place, mask=place < end[:, None], other=-1).to(tl.int64)
-        inside = (row >= 0) & (row < rows)
-        x = tl.load(
-            matrix_ptr + ((first_row + row) * D)[:, :, None] + cols[None, None, :],
-            mask=inside[:, :, None] & (cols < D)[None, None, :],
-            other=0.0,
-        ).to(ACC)
+        place = begin[:, None] + step + tl.arange(0, UNROLL)[None, :]
+        x, inside = rows_at(place, end, matrix_ptr, indices_ptr, feature_ptr, D, BLOCK_D, ACC)
         tl.store(out_ptr + base + place, tl.sum(x * g[:, None, :], 2), mask=inside)
 
 

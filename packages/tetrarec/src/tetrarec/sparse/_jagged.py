@@ -1,18 +1,17 @@
 """One jagged batch: B bags of values end to end."""
 
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import torch
 from torch import Tensor
 
-from tetrarec.ops import lengths_to_offsets
+from tetrarec.sparse._bags import Bags
 from tetrarec.sparse._checks import as_counts, check_jagged
 from tetrarec.sparse._make import make
 from tetrarec.sparse._text import jagged_text
 
 
-class JaggedTensor:
+class JaggedTensor(Bags):
     """B bags of values, stored end to end with their lengths or offsets.
 
     Lengths and offsets are computed from each other when they are first asked for.
@@ -37,10 +36,6 @@ class JaggedTensor:
                 [0, 0],
                 [9, 0]])
     """
-
-    _weights: Tensor | None = None
-    _lengths: Tensor | None = None
-    _offsets: Tensor | None = None
 
     def __init__(
         self,
@@ -72,11 +67,7 @@ class JaggedTensor:
     @staticmethod
     def empty_like(jt: "JaggedTensor", device: torch.device | str | None = None) -> "JaggedTensor":
         """The same shapes and dtypes, uninitialised."""
-        parts = jt.values(), jt.weights_or_none(), jt.lengths_or_none(), jt.offsets_or_none()
-        blank = (None if part is None else torch.empty_like(part, device=device) for part in parts)
-        return make(
-            JaggedTensor, **dict(zip(("values", "weights", "lengths", "offsets"), blank, strict=True))
-        )
+        return _map(jt, lambda tensor: torch.empty_like(tensor, device=device))
 
     @staticmethod
     def from_dense(values: Sequence[Tensor], weights: Sequence[Tensor] | None = None) -> "JaggedTensor":
@@ -137,77 +128,23 @@ class JaggedTensor:
         """
         return _padded(self.weights(), self.lengths(), self.offsets(), desired_length, padding_value)
 
-    def values(self) -> Tensor:
-        """Values of all bags end to end, ``[N, ...]``."""
-        return self._values
-
-    def weights(self) -> Tensor:
-        """A weight for each value, ``[N, ...]``.
-
-        Raises:
-            ValueError: there are none.
-        """
-        if self._weights is None:
-            raise ValueError("JaggedTensor: has no weights; weights_or_none() gives None instead")
-        return self._weights
-
-    def weights_or_none(self) -> Tensor | None:
-        """The weights, or None."""
-        return self._weights
-
-    def lengths(self) -> Tensor:
-        """Values in each bag, ``[B]``."""
-        if self._lengths is None:
-            self._lengths = torch.diff(self._offsets)
-        return self._lengths
-
-    def lengths_or_none(self) -> Tensor | None:
-        """The lengths if they are there already."""
-        return self._lengths
-
-    def offsets(self) -> Tensor:
-        """First value of each bag, then N: ``[B + 1]``."""
-        if self._offsets is None:
-            self._offsets = lengths_to_offsets(self._lengths)
-        return self._offsets
-
-    def offsets_or_none(self) -> Tensor | None:
-        """The offsets if they are there already."""
-        return self._offsets
-
-    def device(self) -> torch.device:
-        """Where the values lie."""
-        return self._values.device
-
     def to(self, device: torch.device | str, non_blocking: bool = False) -> "JaggedTensor":
         """The same batch on another device."""
-        return self._map(lambda tensor: tensor.to(device, non_blocking=non_blocking))
-
-    def record_stream(self, stream: torch.Stream) -> None:
-        """Tell the allocator that ``stream`` uses these tensors."""
-        for tensor in self._parts():
-            if tensor is not None:
-                tensor.record_stream(stream)
-
-    def size_in_bytes(self) -> int:
-        """Bytes of all tensors held."""
-        return sum(tensor.nbytes for tensor in self._parts() if tensor is not None)
-
-    def _parts(self) -> tuple[Any, ...]:
-        return self._values, self._weights, self._lengths, self._offsets
-
-    def _map(self, function: Callable[[Any], Any]) -> "JaggedTensor":
-        values, weights, lengths, offsets = (
-            None if part is None else function(part) for part in self._parts()
-        )
-        return make(JaggedTensor, values=values, weights=weights, lengths=lengths, offsets=offsets)
+        return _map(self, lambda tensor: tensor.to(device, non_blocking=non_blocking))
 
     def __len__(self) -> int:
         """The number of bags."""
-        return self._lengths.shape[0] if self._lengths is not None else self._offsets.shape[0] - 1
+        return self._bags()
 
     def __repr__(self) -> str:
         return jagged_text(self)
+
+
+def _map(jagged: JaggedTensor, function: Callable[[Tensor], Tensor]) -> JaggedTensor:
+    names = "values", "weights", "lengths", "offsets"
+    parts = jagged.values(), jagged.weights_or_none(), jagged.lengths_or_none(), jagged.offsets_or_none()
+    moved = (None if part is None else function(part) for part in parts)
+    return make(JaggedTensor, **dict(zip(names, moved, strict=True)))
 
 
 def _split(values: Tensor, offsets: Tensor) -> list[Tensor]:

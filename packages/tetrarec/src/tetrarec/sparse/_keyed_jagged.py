@@ -6,8 +6,8 @@ from itertools import pairwise
 import torch
 from torch import Tensor
 
-from tetrarec.ops import lengths_to_offsets
 from tetrarec.sparse import _algebra
+from tetrarec.sparse._bags import Bags
 from tetrarec.sparse._checks import as_counts, check_bags, check_jagged, check_length_per_key, missing_key
 from tetrarec.sparse._jagged import JaggedTensor
 from tetrarec.sparse._make import make
@@ -16,7 +16,7 @@ from tetrarec.sparse._text import keyed_jagged_text
 Inverse = tuple[list[str], Tensor]
 
 
-class KeyedJaggedTensor:
+class KeyedJaggedTensor(Bags):
     """Bags of values of several features, key after key: all samples of the first key, then of the second.
 
     Lengths, offsets and the sums for each key are computed from each other when they are first asked for. The
@@ -55,9 +55,6 @@ class KeyedJaggedTensor:
         ['film']
     """
 
-    _weights: Tensor | None = None
-    _lengths: Tensor | None = None
-    _offsets: Tensor | None = None
     _stride: int | None = None  # found from the lengths when asked for
     _strides: list[list[int]] | None = None  # per key and rank, where the keys have strides of their own
     _inverse: Inverse | None = None
@@ -201,49 +198,10 @@ class KeyedJaggedTensor:
         """The features' names, in order."""
         return self._keys
 
-    def values(self) -> Tensor:
-        """Values of all bags end to end, ``[N, ...]``."""
-        return self._values
-
-    def weights(self) -> Tensor:
-        """A weight for each value, ``[N, ...]``.
-
-        Raises:
-            ValueError: there are none.
-        """
-        if self._weights is None:
-            raise ValueError("KeyedJaggedTensor: has no weights; weights_or_none() gives None instead")
-        return self._weights
-
-    def weights_or_none(self) -> Tensor | None:
-        """The weights, or None."""
-        return self._weights
-
-    def lengths(self) -> Tensor:
-        """Values in each bag, ``[keys x B]``, key after key."""
-        if self._lengths is None:
-            self._lengths = torch.diff(self._offsets)
-        return self._lengths
-
-    def lengths_or_none(self) -> Tensor | None:
-        """The lengths if they are there already."""
-        return self._lengths
-
-    def offsets(self) -> Tensor:
-        """First value of each bag, then N: ``[keys x B + 1]``."""
-        if self._offsets is None:
-            self._offsets = lengths_to_offsets(self._lengths)
-        return self._offsets
-
-    def offsets_or_none(self) -> Tensor | None:
-        """The offsets if they are there already."""
-        return self._offsets
-
     def stride(self) -> int:
         """B, the samples of the full batch: those of ``inverse_indices``, without them the largest stride."""
         if self._stride is None:
-            bags = self._lengths.shape[0] if self._lengths is not None else self._offsets.shape[0] - 1
-            self._stride = bags // len(self._keys) if self._keys else 0
+            self._stride = self._bags() // len(self._keys) if self._keys else 0
         return self._stride
 
     def stride_per_key(self) -> list[int]:
@@ -325,10 +283,6 @@ class KeyedJaggedTensor:
         self._offset_per_key = None
         return self
 
-    def device(self) -> torch.device:
-        """Where the values lie."""
-        return self._values.device
-
     def to(
         self, device: torch.device | str, non_blocking: bool = False, dtype: torch.dtype | None = None
     ) -> "KeyedJaggedTensor":
@@ -343,24 +297,8 @@ class KeyedJaggedTensor:
         weights = None if self._weights is None else self._weights.pin_memory()
         return self._map(lambda tensor: tensor.pin_memory(), weights)
 
-    def record_stream(self, stream: torch.Stream) -> None:
-        """Tell the allocator that ``stream`` uses these tensors."""
-        for tensor in self._tensors():
-            tensor.record_stream(stream)
-
-    def size_in_bytes(self) -> int:
-        """Bytes of all tensors held."""
-        return sum(tensor.nbytes for tensor in self._tensors())
-
     def _tensors(self) -> list[Tensor]:
-        parts = [
-            self._values,
-            self._weights,
-            self._lengths,
-            self._offsets,
-            self._inverse and self._inverse[1],
-        ]
-        return [part for part in parts if part is not None]
+        return super()._tensors() + ([] if self._inverse is None else [self._inverse[1]])
 
     def _map(self, function: Callable[[Tensor], Tensor], weights: Tensor | None) -> "KeyedJaggedTensor":
         return make(
