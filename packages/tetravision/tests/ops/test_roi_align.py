@@ -185,6 +185,9 @@ def test_the_gradient_is_the_transpose_of_the_pooling():
     assert_close((ops.roi_align(source, table, 3, 0.5, 0, True) * grad).sum(), (source * back).sum())
 
 
+@pytest.mark.filterwarnings(
+    "ignore:The .grad attribute of a Tensor:UserWarning"
+)  # torch 2.14's own check looks at it
 @pytest.mark.parametrize("last", [False, True], ids=["contiguous", "channels last"])
 def test_the_operators_pass_the_checks_of_torch(last):
     source = feature(last=last).requires_grad_()

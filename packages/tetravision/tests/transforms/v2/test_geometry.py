@@ -156,6 +156,7 @@ def test_pillow_pictures_and_plain_tensors_go_through(name):
         (lambda: v2.RandomHorizontalFlip(1.5), "p must be from 0 to 1, got 1.5"),
         (lambda: v2.RandomResizedCrop(3, scale=(0.5, 0.1)), r"scale must be \(least, greatest\)"),
         (lambda: v2.RandomResizedCrop(3, ratio=(0.0, 1.0)), "ratio must be"),
+        (lambda: v2.RandomResizedCrop(3, scale=(0.0, 0.0)), "scale must be"),
         (lambda: v2.RandomResizedCrop((1, 2, 3)), "size must be one number or"),
         (lambda: v2.CenterCrop(()), "CenterCrop: size must be"),
         (lambda: v2.Resize(None), "max_size must be given"),

@@ -76,8 +76,11 @@ def test_labels_proper_come_before_other_keys_with_label_in_them():
 
 def test_several_labels_and_none():
     sample = {"boxes": boxes(), "a": torch.tensor([1, 2, 3]), "b": [4, 5, 6]}
-    out = v2.SanitizeBoundingBoxes(labels_getter=lambda sample: (sample["a"], sample["b"]))(sample)
-    assert out["a"].tolist() == [1, 3]
+    for kind in (tuple, list):
+        out = v2.SanitizeBoundingBoxes(labels_getter=lambda sample: kind([sample["a"], sample["b"]]))(sample)  # noqa: B023
+        assert out["a"].tolist() == [1, 3]
+        assert out["b"] == [4, 6]
+    out = v2.SanitizeBoundingBoxes(labels_getter=lambda sample: sample["b"])(sample)
     assert out["b"] == [4, 6]
     out = v2.SanitizeBoundingBoxes(labels_getter=None)(target())
     assert len(out["boxes"]) == 2

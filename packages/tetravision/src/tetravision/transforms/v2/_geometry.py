@@ -115,9 +115,9 @@ class RandomResizedCrop(Transform):
     ) -> None:
         super().__init__()
         for name, bounds in (("scale", scale), ("ratio", ratio)):
-            if len(bounds) != 2 or not 0 < bounds[0] <= bounds[1]:
+            if len(bounds) != 2 or not 0 <= bounds[0] <= bounds[1] or bounds[name == "scale"] == 0:
                 raise ValueError(
-                    f"RandomResizedCrop: {name} must be (least, greatest), both positive, got {bounds}"
+                    f"RandomResizedCrop: {name} must be (least, greatest), positive, got {bounds}"
                 )
         self.size = parse_size(size, "RandomResizedCrop")
         self.scale = scale

@@ -26,7 +26,7 @@ class SanitizeBoundingBoxes(Transform):
         min_area: least area, in pixels.
         labels_getter: where the labels are. ``"default"``: in the first dict of the sample, under ``labels`` in any case, else under
             the first key that has ``label`` in it. Another string: under that key of that dict. A function from the
-            sample to the labels, or to a tuple of several. None: there are none. Labels are tensors, arrays or lists of N.
+            sample to the labels, or to a tuple or list of several. None: there are none. Labels are tensors, arrays or lists of N.
 
     Raises:
         ValueError: a bound below 0, or, when called: no boxes, no labels where they should be, or another number of them than of boxes.
@@ -94,7 +94,11 @@ def find_labels(sample: Any, getter: LabelsGetter) -> tuple[Any, ...]:
         return ()
     if callable(getter):
         found = getter(sample)
-        return found if isinstance(found, tuple) else () if found is None else (found,)
+        if isinstance(found, (tuple, list)) and all(
+            hasattr(each, "__len__") and not isinstance(each, str) for each in found
+        ):
+            return tuple(found)
+        return () if found is None else (found,)
     holder = _first_mapping(sample)
     if holder is None:
         raise ValueError(

@@ -55,9 +55,10 @@ def test_boxes_know_their_format():
 
 def test_conversion_in_place_writes_into_the_input_and_else_leaves_it():
     boxes = torch.tensor([[1.0, 2.0, 4.0, 8.0]])
-    for new in FORMATS:
+    for new in ("XYWH", "CXCYWH"):
         F.convert_bounding_box_format(boxes, "XYXY", new).zero_()
     assert boxes.tolist() == [[1, 2, 4, 8]]
+    assert all(F.convert_bounding_box_format(boxes, same, same) is boxes for same in FORMATS)
     out = F.convert_bounding_box_format(boxes, "XYXY", "XYWH", inplace=True)
     assert out.data_ptr() == boxes.data_ptr()
     assert boxes.tolist() == [[1, 2, 3, 6]]
@@ -66,20 +67,24 @@ def test_conversion_in_place_writes_into_the_input_and_else_leaves_it():
 @given(rows, st.sampled_from(FORMATS), dtypes)
 def test_clamped_boxes_lie_on_the_canvas_and_stay_so(rows, format, dtype):
     boxes = F.convert_bounding_box_format(corners(rows, dtype), "XYXY", format)
-    once = F.clamp_bounding_boxes(boxes, format=format, canvas_size=(30, 40))
+    once = F.clamp_bounding_boxes(boxes, format=format, canvas_size=(30, 40), clamping_mode="soft")
     left, top, right, bottom = F.convert_bounding_box_format(once, format, "XYXY").unbind(1)
     assert (left >= 0).all()
     assert (top >= 0).all()
     assert (right <= 40).all()
     assert (bottom <= 30).all()
-    assert torch.equal(F.clamp_bounding_boxes(once, format=format, canvas_size=(30, 40)), once)
+    assert torch.equal(
+        F.clamp_bounding_boxes(once, format=format, canvas_size=(30, 40), clamping_mode="soft"), once
+    )
 
 
 @given(rows)
 def test_clamping_is_the_intersection_with_the_canvas(rows):
     boxes = [(x, y, x + w, y + h) for x, y, w, h in rows]
     want = [[min(max(v, 0), limit) for v, limit in zip(box, (40, 30, 40, 30), strict=True)] for box in boxes]
-    out = F.clamp_bounding_boxes(torch.tensor(boxes).reshape(-1, 4), format="XYXY", canvas_size=(30, 40))
+    out = F.clamp_bounding_boxes(
+        torch.tensor(boxes).reshape(-1, 4), format="XYXY", canvas_size=(30, 40), clamping_mode="soft"
+    )
     assert out.tolist() == want
 
 
@@ -97,6 +102,24 @@ def test_plain_boxes_need_format_and_canvas_and_typed_ones_refuse_them(function)
         function(torch.zeros(1, 4), format="XYXY")
     with pytest.raises(ValueError, match="leave them out"):
         function(BoundingBoxes([0, 0, 1, 1], format="XYXY", canvas_size=(9, 9)), canvas_size=(9, 9))
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        F.clamp_bounding_boxes,
+        F.sanitize_bounding_boxes,
+        lambda x: F.convert_bounding_box_format(x, new_format="XYXY"),
+    ],
+)
+def test_what_is_no_tensor_is_refused(function):
+    with pytest.raises(TypeError, match="must be BoundingBoxes or a plain tensor, got <class 'list'>"):
+        function([[0, 0, 1, 1]])
+
+
+def test_a_plain_tensor_has_no_clamping_mode_of_its_own():
+    with pytest.raises(ValueError, match="needs clamping_mode="):
+        F.clamp_bounding_boxes(torch.zeros(1, 4), format="XYXY", canvas_size=(9, 9))
 
 
 @pytest.mark.parametrize("format", FORMATS)

@@ -34,12 +34,12 @@ def test_a_type_without_a_kernel_is_refused_by_a_functional_and_passed_by_a_tran
     depth = Depth.wrap(torch.zeros(1, 4, 4))
     with pytest.raises(
         TypeError,
-        match=r"resize: no kernel for Depth; there are some for torch.Tensor, tetravision.Image, .*PIL.Image",
+        match=r"resize: no kernel for <.*Depth'>; there are some for torch.Tensor, tetravision.Image, .*PIL.Image",
     ):
         F.resize(depth, [2, 2])
-    with pytest.raises(TypeError, match="no kernel for int"):
+    with pytest.raises(TypeError, match="no kernel for <class 'int'>"):
         F.resize(3, [2, 2])
-    with pytest.raises(TypeError, match="normalize: no kernel for BoundingBoxes"):
+    with pytest.raises(TypeError, match=r"normalize: no kernel for <.*BoundingBoxes'>"):
         F.normalize(BoundingBoxes([0, 0, 1, 1], format="XYXY", canvas_size=(2, 2)), [0.0], [1.0])
     assert v2.Resize(2)(depth) is depth
 
@@ -75,12 +75,31 @@ def test_a_kernel_gets_the_other_arguments_by_name():
     assert seen == {"top": 1, "left": 2, "height": 3, "width": 4}
 
 
+def test_a_functional_may_be_named():
+    class Depth(TVTensor): ...
+
+    F.register_kernel("center_crop", Depth)(lambda depth, output_size: depth)
+    depth = Depth.wrap(torch.zeros(4, 4))
+    assert F.center_crop(depth, 2) is depth
+
+
 def test_kernels_go_to_functionals_of_ours_and_types_of_yours():
-    with pytest.raises(ValueError, match=r"functional must be one of center_crop, crop, .*got <function"):
-        F.register_kernel(F.resize_image, Image)
-    for cls in (torch.Tensor, nn.Parameter, PIL.Image.Image, "Image"):
-        with pytest.raises(TypeError, match="must be a subclass of TVTensor"):
+    class Depth(TVTensor): ...
+
+    for functional in (F.resize_image, "resise", Image):
+        with pytest.raises(ValueError, match=r"functional must be one of center_crop, crop, .*got "):
+            F.register_kernel(functional, Depth)
+    for cls in (torch.Tensor, nn.Parameter, PIL.Image.Image, object, "Image", TVTensor, Image, BoundingBoxes):
+        with pytest.raises(ValueError, match="must be a subclass of TVTensor of your own"):
             F.register_kernel(F.resize, cls)
+
+
+def test_a_type_has_one_kernel():
+    class Depth(TVTensor): ...
+
+    F.register_kernel(F.resize, Depth)(lambda depth, **arguments: depth)
+    with pytest.raises(ValueError, match="has a kernel for resize already"):
+        F.register_kernel(F.resize, Depth)
 
 
 def test_pure_tensors_are_those_without_a_meaning():

@@ -124,7 +124,9 @@ def test_averaging_is_asked_for_by_antialias():
 def test_the_layout_in_memory_does_not_matter_and_is_kept():
     picture = photo()
     last = picture.permute(1, 2, 0).contiguous().permute(2, 0, 1)
-    assert F.resize(last, [20, 31]).stride(0) == 1
+    for mode in (Mode.BILINEAR, Mode.NEAREST):
+        assert F.resize(last, [20, 31], mode).stride(0) == 1
+        assert torch.equal(F.resize(last, [20, 60], mode), F.resize(picture, [20, 60], mode))
     assert torch.equal(F.resize(last, [20, 31]), F.resize(picture, [20, 31]))
     assert torch.equal(
         F.resize(picture[:, 3:30, 5:40], [9, 9]), F.resize(picture[:, 3:30, 5:40].contiguous(), [9, 9])
@@ -143,6 +145,8 @@ def test_a_picture_of_the_right_size_is_returned_itself():
     picture = photo()
     assert F.resize(picture, [37, 53]) is picture
     assert type(F.resize(Image(picture), [37, 53])) is Image
+    boxes = BoundingBoxes([[1.0, 2, 5, 7]], format="XYXY", canvas_size=(37, 53))
+    assert F.resize(boxes, [37, 53]).data_ptr() == boxes.data_ptr()
 
 
 def test_filters_of_pillow_are_refused_for_tensors():

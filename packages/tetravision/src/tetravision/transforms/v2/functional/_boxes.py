@@ -29,10 +29,10 @@ def convert_bounding_box_format(
         inplace: write the answer into ``inpt``.
 
     Returns:
-        Boxes of the same type, dtype and shape.
+        Boxes of the same type, dtype and shape; the tensor itself when the format is the same.
 
     Raises:
-        TypeError: ``new_format`` is missing.
+        TypeError: ``new_format`` is missing, or ``inpt`` is no tensor.
         ValueError: ``old_format`` is missing for a plain tensor, or given for boxes.
 
     Example:
@@ -41,6 +41,7 @@ def convert_bounding_box_format(
     """
     if new_format is None:
         raise TypeError("convert_bounding_box_format: new_format is missing")
+    _check_tensor(inpt, "convert_bounding_box_format")
     new = parse_format(new_format)
     boxes = plain_of(inpt)
     typed = isinstance(inpt, BoundingBoxes)
@@ -53,11 +54,10 @@ def convert_bounding_box_format(
                 else "a plain tensor needs old_format="
             )
         )
-    out = from_xyxy(to_xyxy(boxes, inpt.format if typed else parse_format(old_format)), new)
-    if inplace:
+    old = inpt.format if typed else parse_format(old_format)
+    out = boxes if old is new else from_xyxy(to_xyxy(boxes, old), new)
+    if inplace and out is not boxes:
         out = boxes.copy_(out)
-    elif out is boxes:
-        out = boxes.clone()
     return wrap(out, like=inpt, format=new) if typed else out
 
 
@@ -94,25 +94,30 @@ def clamp_bounding_boxes(
         inpt: ``[..., 4]``, :class:`BoundingBoxes` or a plain tensor, any dtype. NaN stays NaN.
         format: the format of a plain tensor; must not be given for boxes.
         canvas_size: ``(height, width)`` for a plain tensor; must not be given for boxes.
-        clamping_mode: ``"auto"`` does as the boxes say, and cuts a plain tensor; ``"soft"`` and ``"hard"`` cut; ``None`` leaves
-            the boxes as they are.
+        clamping_mode: ``"auto"`` does as the boxes say; ``"soft"`` and ``"hard"`` cut; ``None`` leaves the boxes as they are.
 
     Returns:
         Boxes of the same type. A box wholly outside ends with no area, on the edge next to it.
 
     Raises:
+        TypeError: not a tensor.
         ValueError: an argument is missing for a plain tensor, or given for boxes.
 
     Example:
-        >>> clamp_bounding_boxes(torch.tensor([[-3., 2., 50., 6.]]), format="XYXY", canvas_size=(10, 20))
+        >>> clamp_bounding_boxes(torch.tensor([[-3., 2., 50., 6.]]), "XYXY", (10, 20), clamping_mode="hard")
         tensor([[ 0.,  2., 20.,  6.]])
     """
+    _check_tensor(inpt, "clamp_bounding_boxes")
     typed = isinstance(inpt, BoundingBoxes)
     if typed and not (format is None and canvas_size is None):
         raise ValueError("clamp_bounding_boxes: BoundingBoxes know format and canvas_size; leave them out")
     if not typed and (format is None or canvas_size is None):
         raise ValueError("clamp_bounding_boxes: a plain tensor needs format= and canvas_size=")
-    mode = (inpt.clamping_mode if typed else "soft") if clamping_mode == "auto" else clamping_mode
+    if not typed and clamping_mode == "auto":
+        raise ValueError(
+            "clamp_bounding_boxes: a plain tensor has no mode of its own, so it needs clamping_mode="
+        )
+    mode = inpt.clamping_mode if clamping_mode == "auto" else clamping_mode
     if typed:
         format, canvas_size = inpt.format, inpt.canvas_size
     out = clamp(plain_of(inpt), parse_format(format), canvas_size, check_clamping_mode(mode))
@@ -149,6 +154,7 @@ def sanitize_bounding_boxes(
         The boxes that stay, ``[M, 4]``, and which they are, ``[N]`` bool. A box with a NaN goes.
 
     Raises:
+        TypeError: not a tensor.
         ValueError: an argument is missing for a plain tensor, or given for boxes.
 
     Example:
@@ -156,6 +162,7 @@ def sanitize_bounding_boxes(
         >>> sanitize_bounding_boxes(boxes, format="XYXY", canvas_size=(9, 9))[1]
         tensor([ True, False])
     """
+    _check_tensor(bounding_boxes, "sanitize_bounding_boxes")
     typed = isinstance(bounding_boxes, BoundingBoxes)
     if typed and not (format is None and canvas_size is None):
         raise ValueError("sanitize_bounding_boxes: BoundingBoxes know format and canvas_size; leave them out")
@@ -178,6 +185,11 @@ def valid_boxes(
     w, h = right - left, bottom - top
     large = (w >= min_size) & (h >= min_size) & (w * h >= min_area)
     return large & (left >= 0) & (top >= 0) & (right <= width) & (bottom <= height)
+
+
+def _check_tensor(boxes: Tensor, where: str) -> None:
+    if not isinstance(boxes, Tensor):
+        raise TypeError(f"{where}: boxes must be BoundingBoxes or a plain tensor, got {type(boxes)}")
 
 
 def _half(size: Tensor) -> Tensor:

@@ -4,15 +4,15 @@ import functools
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-import PIL.Image
 import torch
 
 from tetravision._plain import plain_of
-from tetravision.tv_tensors import TVTensor, wrap
+from tetravision.tv_tensors import BoundingBoxes, Image, Mask, TVTensor, wrap
 
 Kernel = Callable[..., Any]
 F = TypeVar("F", bound=Kernel)
 
+_OURS = (TVTensor, Image, Mask, BoundingBoxes)
 _KERNELS: dict[Kernel, dict[type, Kernel]] = {}
 _RESOLVED: dict[Kernel, dict[type, Kernel | None]] = {}
 
@@ -27,20 +27,19 @@ def is_pure_tensor(inpt: Any) -> bool:
     return isinstance(inpt, torch.Tensor) and not isinstance(inpt, TVTensor)
 
 
-def register_kernel(functional: Kernel, tv_tensor_cls: type) -> Callable[[F], F]:
-    """Give a functional a kernel for a type of your own, or another one for a type it knows.
+def register_kernel(functional: Kernel | str, tv_tensor_cls: type) -> Callable[[F], F]:
+    """Give a functional a kernel for a type of your own.
 
     Args:
-        functional: one of the functionals of this module, e.g. ``resize``.
-        tv_tensor_cls: a subclass of ``TVTensor``, or a class that is no tensor at all.
+        functional: one of the functionals of this module, e.g. ``resize``, or its name.
+        tv_tensor_cls: a subclass of ``TVTensor``, or of one of the library's types.
 
     Returns:
         A decorator. The kernel gets the object as it is, the functional's other arguments by name, and gives
         the object to return. Subclasses use it too, until they have their own.
 
     Raises:
-        ValueError: ``functional`` is none of ours.
-        TypeError: ``tv_tensor_cls`` is ``torch.Tensor`` itself or a Pillow class, which have their kernels.
+        ValueError: ``functional`` is none of ours, ``tv_tensor_cls`` is no type of yours, or has its kernel already.
 
     Example:
         >>> class Depth(Image): ...
@@ -50,15 +49,24 @@ def register_kernel(functional: Kernel, tv_tensor_cls: type) -> Callable[[F], F]
         >>> type(horizontal_flip(Depth(torch.zeros(1, 2, 2)))).__name__
         'Depth'
     """
-    if functional not in _KERNELS:
-        known = ", ".join(sorted(each.__name__ for each in _KERNELS))
-        raise ValueError(f"register_kernel: functional must be one of {known}; got {functional!r}")
-    own = isinstance(tv_tensor_cls, type) and not issubclass(tv_tensor_cls, PIL.Image.Image)
-    if not own or (issubclass(tv_tensor_cls, torch.Tensor) and not issubclass(tv_tensor_cls, TVTensor)):
-        raise TypeError(
-            f"register_kernel: tv_tensor_cls must be a subclass of TVTensor, got {tv_tensor_cls!r}"
+    names = {each.__name__: each for each in _KERNELS}
+    function = names.get(functional) if isinstance(functional, str) else functional
+    if function not in _KERNELS:
+        raise ValueError(
+            f"register_kernel: functional must be one of {', '.join(sorted(names))}; got {functional!r}"
         )
-    return _registers(functional, tv_tensor_cls)
+    if (
+        not (isinstance(tv_tensor_cls, type) and issubclass(tv_tensor_cls, TVTensor))
+        or tv_tensor_cls in _OURS
+    ):
+        raise ValueError(
+            f"register_kernel: tv_tensor_cls must be a subclass of TVTensor of your own, got {tv_tensor_cls!r}"
+        )
+    if tv_tensor_cls in _KERNELS[function]:
+        raise ValueError(
+            f"register_kernel: {tv_tensor_cls} has a kernel for {function.__name__} already; derive a class"
+        )
+    return _registers(function, tv_tensor_cls)
 
 
 def kernel(functional: Kernel, *types: type) -> Callable[[F], F]:
@@ -113,7 +121,7 @@ def dispatch(function: Kernel, inpt: Any, **kwargs: Any) -> Any:
     if found is None:
         known = ", ".join(f"{cls.__module__.split('.')[0]}.{cls.__name__}" for cls in _KERNELS[function])
         raise TypeError(
-            f"{function.__name__}: no kernel for {type(inpt).__name__}; there are some for {known}; "
+            f"{function.__name__}: no kernel for {type(inpt)}; there are some for {known}; "
             "give a type of your own one with register_kernel"
         )
     return found(inpt, **kwargs)

@@ -144,7 +144,11 @@ def _resize_nearest(values: Tensor, height: int, width: int, mode: Interpolation
         return values.new_zeros(*values.shape[:-2], height, width)
     rows = _nearest_indices(values.shape[-2], height, mode, values.device)
     columns = _nearest_indices(values.shape[-1], width, mode, values.device)
-    if not torch.compiler.is_compiling() and height > values.shape[-2]:
+    if torch.compiler.is_compiling():
+        return values.index_select(-2, rows).index_select(-1, columns)
+    if values.ndim > 2 and values.shape[-3] > 1 and values.stride(-3) == 1:  # keep channels last
+        return values.movedim(-3, -1).index_select(-3, rows).index_select(-2, columns).movedim(-1, -3)
+    if height > values.shape[-2]:
         return values.index_select(-1, columns).index_select(-2, rows)
     return values.index_select(-2, rows).index_select(-1, columns)
 
@@ -202,6 +206,8 @@ def resize_bounding_boxes(
     """
     height, width = canvas_size
     new_height, new_width = output_size(canvas_size, size, max_size)
+    if not torch.compiler.is_compiling() and (height, width) == (new_height, new_width):
+        return bounding_boxes, (height, width)
     real = bounding_boxes if bounding_boxes.is_floating_point() else bounding_boxes.to(torch.float64)
     x, y = real[..., 0::2] * (new_width / width), real[..., 1::2] * (new_height / height)
     return torch.stack([x, y], -1).flatten(-2).to(bounding_boxes.dtype), (new_height, new_width)
