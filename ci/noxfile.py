@@ -49,6 +49,7 @@ def record(session: nox.Session, out: Path, *command: str) -> None:
         for line in process.stdout or ():
             print(line, end="", flush=True)
             file.write(line)
+            file.flush()  # a run that is stopped keeps what it had measured
     if process.returncode:
         session.error(f"this step failed: {shlex.join(command)}")
 
