@@ -12,6 +12,7 @@ from tetradict import (
     _index,
     _keys,
     _lock,
+    _mp,
     _pointwise,
     _reduce,
     _repr,
@@ -81,6 +82,9 @@ class TensorDictBase(Container):
     copy_ = _apply.copy_
     share_memory_ = _apply.share_memory_
     is_shared = _apply.is_shared
+    # --- worker processes
+    map = _mp.map_
+    map_iter = _mp.map_iter
     # --- files
     memmap = _disk.memmap
     memmap_ = _disk.memmap_
