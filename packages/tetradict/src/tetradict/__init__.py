@@ -3,10 +3,12 @@
 from tetradict._base import TensorDictBase, is_tensor_collection
 from tetradict._entries import unravel_key, unravel_key_list
 from tetradict._nontensor import NonTensorData, NonTensorStack
+from tetradict._params import TensorDictParams
 from tetradict._protocol import NestedKey
 from tetradict._stack import cat, stack
 from tetradict._td import TensorDict, load, load_memmap
 from tetradict._version import __version__
+from tetradict.io import verify
 from tetradict.memmap import MemoryMappedTensor
 
 __all__ = [
@@ -16,6 +18,7 @@ __all__ = [
     "NonTensorStack",
     "TensorDict",
     "TensorDictBase",
+    "TensorDictParams",
     "__version__",
     "cat",
     "is_tensor_collection",
@@ -24,4 +27,5 @@ __all__ = [
     "stack",
     "unravel_key",
     "unravel_key_list",
+    "verify",
 ]

@@ -12,6 +12,7 @@ from tetradict import (
     _index,
     _keys,
     _lock,
+    _modules,
     _mp,
     _pointwise,
     _reduce,
@@ -30,7 +31,7 @@ class TensorDictBase(Container):
     """
 
     __slots__ = ("__weakref__", "_undo")
-    _undo: str | None
+    _undo: str | Callable[[], Any] | None
 
     # --- entries
     get = _entries.get
@@ -93,6 +94,10 @@ class TensorDictBase(Container):
     save = _disk.save
     load = classmethod(_disk.load)
     is_memmap = _disk.is_memmap
+    # --- modules
+    from_module = classmethod(_modules.from_module)
+    from_modules = classmethod(_modules.from_modules)
+    to_module = _modules.to_module
     # --- reductions
     all = _reduce.all_
     any = _reduce.any_
@@ -213,7 +218,7 @@ class TensorDictBase(Container):
     def __exit__(self, *error: object) -> None:
         undo = getattr(self, "_undo", None)
         if undo is not None:
-            getattr(self, undo)()
+            undo() if callable(undo) else getattr(self, undo)()
 
     def copy(self) -> Self:
         """A new tree of the same tensors."""

@@ -71,8 +71,9 @@ def missing(td: Container, key: NestedKey) -> NoReturn:
     known = list(node._keys())
     near = difflib.get_close_matches(path[0], known, n=3) or sorted(known)[:8]
     where = "" if node is td else f" below {path_of(key)[: -len(path)]}"
+    shown_keys = ", ".join(map(repr, known[:20])) + (", ..." if len(known) > 20 else "")
     raise KeyError(
-        f"no entry {key!r}: a {type(td).__name__} with {len(known)} entries{where}; nearest: {near}"
+        f"key {key!r} was not found in {type(td).__name__} with keys [{shown_keys}]{where}; nearest: {near}"
     )
 
 
@@ -269,18 +270,25 @@ def child(td: Container, name: str, verb: str) -> Container:
     except KeyError:
         if td._lock is not None:
             refuse(td, verb, name)
-        node = td._like({}, td.batch_size, td._names)
-        td._set1(name, node)
+        td._set1(name, td._like({}, td.batch_size, td._names))
+        node = td._get1(name)  # some kinds keep another one
     if not isinstance(node, Container):
         raise KeyError(f"{verb}: entry {name!r} is a {type(node).__name__}, nothing can be put below it")
     return node
 
 
-def set_(td: C, key: NestedKey, item: Any) -> C:
+def set_(td: C, key: NestedKey, item: Any, *, non_blocking: bool = False) -> C:
     """Write ``item`` into the present value at ``key``, in place; tensors of a locked collection may be written.
+
+    Args:
+        td: the collection.
+        key: of an entry that is there.
+        item: a value that goes with it; see ``td[key] = item``.
+        non_blocking: do not wait for a copy from another device.
 
     Raises:
         KeyError: there is no such entry; in-place writes make none.
+        ValueError: a tensor does not fit into the present one.
         RuntimeError: the entry is a non-tensor value, which can only be replaced, and the collection is locked.
     """
     *path, name = path_of(key)
@@ -289,7 +297,14 @@ def set_(td: C, key: NestedKey, item: Any) -> C:
     if present is MISSING:
         missing(td, key)
     if isinstance(present, Tensor):
-        present.copy_(item if isinstance(item, Tensor) else torch.as_tensor(item))
+        item = item if isinstance(item, Tensor) else torch.as_tensor(item)
+        try:
+            present.copy_(item, non_blocking)
+        except RuntimeError as error:
+            raise ValueError(
+                f"set_: Failed to update {name!r} of shape {tuple(present.shape)} in place by a value of shape "
+                f"{tuple(item.shape)}: {error}"
+            ) from error
     elif isinstance(present, Container):
         write(present, item)
     elif (new := coerce(node, name, item)) != present:

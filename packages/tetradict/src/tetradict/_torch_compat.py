@@ -16,7 +16,16 @@ def foreach(name: str) -> Callable[..., Any]:
     return getattr(torch, f"_foreach_{name}")
 
 
-__all__ = ["HigherOrderOperator", "MappingKey", "foreach", "register_pytree_node", "without_torch_function"]
+__all__ = [
+    "HigherOrderOperator",
+    "MappingKey",
+    "foreach",
+    "is_wrapped_by_functorch",
+    "nested_layout",
+    "nested_view",
+    "register_pytree_node",
+    "without_torch_function",
+]
 
 register_pytree_node = _pytree.register_pytree_node
 MappingKey = _pytree.MappingKey
@@ -29,3 +38,18 @@ def hook_fsdp_outputs(module: torch.nn.Module, outputs: list[torch.Tensor]) -> N
     Without this the backward pass of a sharded module that returns a collection would leave the gradients unreduced.
     """
     module._get_fsdp_state()._register_pre_backward_hook(outputs)  # noqa: SLF001  (FSDP2 has no public way)
+
+
+def nested_layout(tensor: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """The table of sizes ``[N, D]`` of a strided nested tensor, and its values end to end."""
+    with without_torch_function():
+        return tensor._nested_tensor_size(), tensor.values()  # noqa: SLF001  (no public name)
+
+
+def nested_view(values: torch.Tensor, sizes: torch.Tensor) -> torch.Tensor:
+    """The strided nested tensor of these sizes ``[N, D]`` over ``values``, without a copy."""
+    strides, offsets = torch._nested_compute_contiguous_strides_offsets(sizes)  # noqa: SLF001
+    return torch._nested_view_from_buffer(values, sizes, strides, offsets)  # noqa: SLF001
+
+
+is_wrapped_by_functorch = torch._C._functorch.is_functorch_wrapped_tensor  # noqa: SLF001  (vmap, grad, jvp: no public name)

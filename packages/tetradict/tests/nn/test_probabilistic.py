@@ -99,7 +99,9 @@ def test_without_any_middle_there_is_no_best_value():
     module = ProbabilisticTensorDictModule(
         ["concentration"], ["x"], distribution_class=D.LKJCholesky, distribution_kwargs={"dim": 3}
     )
-    with pytest.raises(ValueError, match="LKJCholesky has neither mean nor mode"):
+    with pytest.raises(
+        RuntimeError, match="LKJCholesky has none of the values that DETERMINISTIC, MEAN and MODE"
+    ):
         module(TensorDict({"concentration": torch.ones(())}, []))
 
 
@@ -157,9 +159,9 @@ def test_a_missing_parameter_is_named():
         normal()(parameters().exclude("scale"))
 
 
-def test_more_than_one_value_is_refused():
-    with pytest.raises(ValueError, match="expected one out_key"):
-        ProbabilisticTensorDictModule(["loc"], ["x", "y"], distribution_class=D.Normal)
+def test_out_keys_can_be_left_out_for_a_composite_alone():
+    with pytest.raises(ValueError, match="out_keys can be left out for a distribution_map"):
+        ProbabilisticTensorDictModule(["loc"], distribution_class=D.Normal)
 
 
 def test_a_sequence_computes_parameters_then_the_value():
@@ -200,13 +202,13 @@ def test_a_sequence_may_end_in_a_sequence():
     assert outer.log_prob_key == "action_log_prob"
 
 
-def test_a_sequence_without_a_distribution_is_refused():
-    with pytest.raises(
-        TypeError, match="last module must be a ProbabilisticTensorDictModule, got TensorDictModule"
-    ):
-        ProbabilisticTensorDictSequential(TensorDictModule(torch.neg, ["a"], ["b"]))
-    with pytest.raises(TypeError, match="got NoneType"):
-        ProbabilisticTensorDictSequential()
+def test_a_sequence_without_a_distribution_has_none_to_give():
+    module = ProbabilisticTensorDictSequential(TensorDictModule(torch.neg, ["a"], ["b"]))
+    assert_close(module(TensorDict(a=torch.ones(2)))["b"], -torch.ones(2))
+    with pytest.raises(RuntimeError, match="none of the modules draws.*add a ProbabilisticTensorDictModule"):
+        module.get_dist(TensorDict(a=torch.ones(2)))
+    with pytest.raises(ValueError, match="the last module must draw for return_composite=False"):
+        ProbabilisticTensorDictSequential(TensorDictModule(torch.neg, ["a"], ["b"]), return_composite=False)
 
 
 def test_draws_carry_a_gradient_where_the_distribution_has_one():

@@ -2,7 +2,7 @@
 
 import functools
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Self
 
 import torch
 from torch import Size, Tensor
@@ -11,14 +11,10 @@ from tetradict._base import TensorDictBase
 from tetradict._protocol import NestedKey
 from tetradict._td import TensorDict
 from tetradict.nn._keys import DROPPED, as_keys, describe, path
+from tetradict.nn._settings import settings
 
 
-def dispatch(
-    separator: str | Callable = "_",
-    source: str | list = "in_keys",
-    dest: str | list = "out_keys",
-    auto_batch_size: bool = True,
-) -> Callable:
+class dispatch:
     """Let a ``forward(self, tensordict)`` also take tensors, by position or by keyword, and give tensors back.
 
     Tensors given by position go to the source keys in order; a keyword is a key, its levels joined by ``separator``.
@@ -44,22 +40,46 @@ def dispatch(
         >>> Halve()(torch.tensor([2.0, 4.0]))
         tensor([1., 2.])
     """
-    if callable(separator):
-        return dispatch()(separator)
 
-    def decorate(forward: Callable) -> Callable:
+    DEFAULT_SEPARATOR = "_"
+    DEFAULT_SOURCE = "in_keys"
+    DEFAULT_DEST = "out_keys"
+
+    def __new__(cls, separator: str | Callable = DEFAULT_SEPARATOR, *args: Any, **options: Any) -> Any:
+        if callable(separator):
+            return cls(*args, **options)(separator)
+        return super().__new__(cls)
+
+    def __init__(
+        self,
+        separator: str | Callable = DEFAULT_SEPARATOR,
+        source: str | list = DEFAULT_SOURCE,
+        dest: str | list = DEFAULT_DEST,
+        auto_batch_size: bool = True,
+    ) -> None:
+        self.separator, self.source, self.dest = separator, source, dest
+        self.auto_batch_size = auto_batch_size
+
+    def get_source(self, func: Callable, self_func: Any) -> list[NestedKey]:
+        """The keys that a call of ``func``, a method of ``self_func``, fills."""
+        return _listed(self_func, self.source)
+
+    def __call__(self, forward: Callable) -> Callable:
+        options: Self = self
+
         @functools.wraps(forward)
         def call(self: Any, *args: Any, **kwargs: Any) -> Any:
-            if isinstance(args[0] if args else kwargs.get("tensordict"), TensorDictBase):
+            if (
+                isinstance(args[0] if args else kwargs.get("tensordict"), TensorDictBase)
+                or not settings.dispatch
+            ):
                 return forward(self, *args, **kwargs)
-            keys = _listed(self, source)
-            data = gather(self, keys, args, kwargs, separator, auto_batch_size)
+            keys, separator = _listed(self, options.source), options.separator
+            data = gather(self, keys, args, kwargs, separator, options.auto_batch_size)
             rest = {name: value for name, value in kwargs.items() if name not in _names(keys, separator)}
-            return spread(forward(self, data, *args[len(keys) :], **rest), _listed(self, dest))
+            return spread(forward(self, data, *args[len(keys) :], **rest), _listed(self, options.dest))
 
         return call
-
-    return decorate
 
 
 def with_tensors(module: Any, first: Any, others: tuple, kwargs: dict[str, Any]) -> Any:
@@ -68,6 +88,11 @@ def with_tensors(module: Any, first: Any, others: tuple, kwargs: dict[str, Any])
     The modules here call this themselves: a wrapper around ``forward`` would be one code object for all of them, and
     torch.compile keeps but a few compilations for each.
     """
+    if not settings.dispatch:
+        raise TypeError(
+            f"{describe(module)}: missing 1 required positional argument: 'tensordict', a collection; calls with "
+            "tensors are switched off by set_dispatch"
+        )
     args, keys = others if first is None else (first, *others), module.in_keys
     data = gather(module, keys, args, kwargs)
     rest = {name: value for name, value in kwargs.items() if name not in _names(keys, "_")}

@@ -67,8 +67,12 @@ class set_interaction_type(ContextDecorator):
     def __init__(self, type: InteractionType | str | None = InteractionType.DETERMINISTIC) -> None:
         self.type = InteractionType.from_str(type) if isinstance(type, str) else type
 
+    def clone(self) -> Self:
+        """Another one of the same type: each can be entered once at a time."""
+        return type(self)(self.type)
+
     def _recreate_cm(self) -> Self:
-        return set_interaction_type(self.type)  # a fresh one a call, so that a decorated function may recurse
+        return self.clone()  # a fresh one a call, so that a decorated function may recurse
 
     def __enter__(self) -> None:
         self._outer = _setting.type

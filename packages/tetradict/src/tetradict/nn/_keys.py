@@ -10,19 +10,19 @@ DROPPED = "_"
 """Stands in ``out_keys`` for an output that is thrown away."""
 
 
-def as_keys(keys: NestedKey | Iterable[NestedKey]) -> list[NestedKey]:
+def as_keys(keys: NestedKey | Iterable[NestedKey], what: str = "keys") -> list[NestedKey]:
     """A list of keys from one key or several; a tuple of strings is one nested key.
 
     Raises:
-        TypeError: something in ``keys`` is no key.
+        ValueError: something in ``keys`` is no key; ``what`` names them in the message.
     """
     if isinstance(keys, str) or (isinstance(keys, tuple) and all(isinstance(k, str) for k in keys)):
         keys = [keys]
     try:
         return [unravel_key(key) for key in keys]
     except (TypeError, ValueError) as error:
-        raise TypeError(
-            f"expected a key or a list of keys (strings, or tuples of strings), got {keys!r}"
+        raise ValueError(
+            f"{what} must be of type list, str or tuples of str: expected a key or a list of keys, got {keys!r}"
         ) from error
 
 
@@ -63,3 +63,8 @@ def describe(module: Any) -> str:
     if inner is None or hasattr(inner, "__len__"):
         return name
     return f"{name}({getattr(inner, '__name__', type(inner).__name__)})"
+
+
+def beside(key: NestedKey, suffix: str) -> NestedKey:
+    """The key next to ``key`` with ``suffix`` behind its last level."""
+    return key + suffix if isinstance(key, str) else (*key[:-1], key[-1] + suffix)

@@ -131,3 +131,67 @@ class NormalParamExtractor(nn.Module):
             )
         loc, scale = tensor.chunk(2, -1)
         return (loc, self.scale_mapping(scale).clamp_min(self.scale_lb), *others)
+
+
+class AddStateIndependentNormalScale(nn.Module):
+    """Add a scale that doesn't depend on the input to a location.
+
+    Args:
+        scale_shape: the shape of the scale; its leading dimensions follow those of the location.
+        scale_mapping: the name of the map that makes the scale positive, see mappings.
+        scale_lb: smallest scale.
+        device: where the scale lies.
+        make_param: learn the scale, rather than keep it.
+        init_value: the scale at first, before it is mapped.
+
+    Example:
+        >>> loc, scale = AddStateIndependentNormalScale(2)(torch.zeros(3, 2))
+        >>> scale.shape
+        torch.Size([3, 2])
+    """
+
+    def __init__(
+        self,
+        scale_shape: torch.Size | int | tuple[int, ...] = (),
+        *,
+        scale_mapping: str = "exp",
+        scale_lb: float = 1e-4,
+        device: torch.device | None = None,
+        make_param: bool = True,
+        init_value: float = 0.0,
+    ) -> None:
+        super().__init__()
+        self.scale_lb = scale_lb
+        shape = () if scale_shape is None else (scale_shape,) if isinstance(scale_shape, int) else scale_shape
+        value = torch.full(tuple(shape), init_value, device=device)
+        if make_param:
+            self.state_independent_scale = nn.Parameter(value)
+        else:
+            self.register_buffer("state_independent_scale", value)
+        self.scale_mapping = mappings(scale_mapping)
+
+    def forward(self, loc: Tensor, *others: Tensor) -> tuple[Tensor, ...]:
+        """The location, the scale in its shape, and ``others`` behind.
+
+        Raises:
+            RuntimeError: the location does not end in the shape of the scale.
+        """
+        shape = self.state_independent_scale.shape
+        if shape and loc.shape[-len(shape) :] != shape:
+            raise RuntimeError(
+                f"AddStateIndependentNormalScale: expected a location that ends in {tuple(shape)}, got "
+                f"{tuple(loc.shape)}; give scale_shape the shape of one location"
+            )
+        scale = self.scale_mapping(self.state_independent_scale).clamp_min(self.scale_lb)
+        return (loc, scale.expand_as(loc), *others)
+
+
+def add_custom_mapping(name: str, mapping: Callable[[Tensor], Tensor]) -> None:
+    """Let mappings know another map to positive numbers.
+
+    Raises:
+        ValueError: there is one of that name.
+    """
+    if name in _MAPPINGS or name.split("_0")[0] == "biased_softplus":
+        raise ValueError(f"add_custom_mapping: there is a mapping {name!r} already; choose another name")
+    _MAPPINGS[name] = mapping
