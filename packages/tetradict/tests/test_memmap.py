@@ -12,6 +12,7 @@ from torch import Tensor
 from torch.testing import assert_close
 
 from tetradict import MemoryMappedTensor, TensorDict
+from tetradict._torch_compat import nested_view
 
 DTYPES = [
     *(torch.float64, torch.float32, torch.float16, torch.bfloat16, torch.float8_e4m3fn, torch.float8_e5m2),
@@ -153,7 +154,17 @@ def test_tensors_are_made_by_shape(tmp_path):
         assert made.dtype is torch.int16
         assert made.tolist() == [[value] * 2] * 2
     assert MemoryMappedTensor.full_like(like, 3, filename=tmp_path / "e").tolist() == [[3, 3], [3, 3]]
-    assert MemoryMappedTensor.empty(filename=tmp_path / "f").shape == ()
+    assert MemoryMappedTensor.empty((), filename=tmp_path / "f").shape == ()
+    assert MemoryMappedTensor.empty(shape=(2, 1)).shape == (2, 1)
+    assert MemoryMappedTensor.full((2,), fill_value=4.0).tolist() == [4, 4]
+    assert MemoryMappedTensor.full(2, 1, fill_value=True).tolist() == [[True], [True]]
+    for wrong in ({}, {"shape": (2,), "dtype": torch.int8}):
+        with pytest.raises(TypeError, match="give the shape once"):
+            MemoryMappedTensor.empty(*[(2,)] * (len(wrong) // 2), **wrong)
+    with pytest.raises(TypeError, match="give the value"):
+        MemoryMappedTensor.full((2,))
+    with pytest.raises(RuntimeError, match="memory of the CPU, got device meta"):
+        MemoryMappedTensor.zeros(2, device="meta")
     big = MemoryMappedTensor.empty(1 << 28, filename=tmp_path / "big")
     big[-1] = 1
     assert os.stat(big.filename).st_blocks * 512 < 1 << 20
@@ -227,9 +238,64 @@ def test_a_private_mapping_leaves_the_file_alone(tmp_path, monkeypatch):
     assert (tmp_path / "x").read_bytes() == bytes(12)
 
 
-def test_it_is_not_called():
-    with pytest.raises(TypeError, match=r"use MemoryMappedTensor.from_tensor"):
-        MemoryMappedTensor(torch.zeros(3))
+def test_it_is_called_with_what_becomes_a_tensor(tmp_path):
+    mapped = MemoryMappedTensor([3, 4], dtype=torch.int16, filename=tmp_path / "x")
+    assert type(mapped) is MemoryMappedTensor
+    assert MemoryMappedTensor.from_filename(tmp_path / "x", torch.int16, (2,)).tolist() == [3, 4]
+    assert MemoryMappedTensor(torch.ones(2)).tolist() == [1, 1]
+
+
+def test_room_is_made_without_a_copy_and_in_another_shape(tmp_path):
+    source = torch.arange(6.0)
+    bare = MemoryMappedTensor.from_tensor(source, filename=tmp_path / "x", copy_data=False)
+    assert bare.tolist() == [0] * 6
+    shaped = MemoryMappedTensor.from_tensor(source, filename=tmp_path / "y", shape=(2, 3))
+    assert_close(shaped.clone(), source.view(2, 3))
+    assert MemoryMappedTensor.from_tensor(source, copy_data=False, shape=(3, 2)).sum() == 0
+    with pytest.raises(ValueError, match=r"shape \(5,\) has 5 elements, input 6"):
+        MemoryMappedTensor.from_tensor(source, shape=(5,))
+
+
+SIZES = torch.tensor([[2, 3], [4, 1], [0, 2]])
+
+
+@pytest.mark.filterwarnings("ignore:The PyTorch API of nested tensors")
+@pytest.mark.parametrize("named", [True, False])
+def test_a_nested_tensor_is_mapped(named, tmp_path):
+    source = nested_view(torch.arange(10.0), SIZES)
+    mapped = MemoryMappedTensor.from_tensor(source, filename=tmp_path / "x" if named else None)
+    again = (
+        MemoryMappedTensor.from_filename(tmp_path / "x", torch.float32, SIZES)
+        if named
+        else MemoryMappedTensor.from_handler(mapped.handler, torch.float32, SIZES)
+    )
+    for one in (mapped, again, pickle.loads(pickle.dumps(mapped))):
+        assert type(one) is MemoryMappedTensor
+        assert one.is_nested
+        for part, want in zip(one.unbind(), source.unbind(), strict=True):
+            assert_close(part.clone(), want)
+    again[0][1, 2] = 7
+    assert mapped[0][1, 2] == 7
+    empty = MemoryMappedTensor.empty_nested(SIZES, dtype=torch.int32, filename=tmp_path / "e").fill_(2)
+    assert empty[0].tolist() == [[2] * 3] * 2
+    with pytest.raises(TypeError, match="expected a table of sizes"):
+        MemoryMappedTensor.empty_nested(2, 3)
+
+
+def test_a_storage_is_shown_as_a_tensor(tmp_path):
+    mapped = MemoryMappedTensor.from_tensor(torch.arange(10.0), filename=tmp_path / "x")
+    view = MemoryMappedTensor.from_storage(
+        mapped.untyped_storage(), shape=(2, 5), dtype=torch.float32, index=1
+    )
+    assert view.filename == mapped.filename
+    assert view.tolist() == [5, 6, 7, 8, 9]
+    view.zero_()
+    assert mapped.sum() == 10
+    shared = MemoryMappedTensor.ones(4)
+    assert MemoryMappedTensor.from_storage(shared.handler).tolist() == [1] * 4
+    assert mapped.handler is None
+    with pytest.raises(ValueError, match="take 44 bytes, the storage has 40"):
+        MemoryMappedTensor.from_storage(mapped.untyped_storage(), shape=(11,), dtype=torch.float32)
 
 
 def test_a_failed_write_leaves_nothing_behind(tmp_path, monkeypatch):

@@ -24,11 +24,15 @@ __all__ = [
     "nested_layout",
     "nested_view",
     "register_pytree_node",
+    "tree_flatten",
+    "tree_unflatten",
     "without_torch_function",
 ]
 
 register_pytree_node = _pytree.register_pytree_node
 MappingKey = _pytree.MappingKey
+tree_flatten = _pytree.tree_flatten
+tree_unflatten = _pytree.tree_unflatten
 without_torch_function = torch._C.DisableTorchFunctionSubclass  # noqa: SLF001  (what torch's own subclasses use)
 
 
