@@ -272,7 +272,7 @@ def _unknown(module: nn.Module, key: str) -> None:
 def _fitting(present: Any, value: Any, kind: str) -> Any:
     """``value`` as it can stand where ``present`` does."""
     if kind == "parameter" and not isinstance(value, nn.Parameter):
-        if _is_tracked(value):
+        if value.requires_grad or _is_tracked(value):
             return value
         return nn.Parameter(value, present.requires_grad)
     if kind == "buffer" and isinstance(value, nn.Parameter):
@@ -282,7 +282,7 @@ def _fitting(present: Any, value: Any, kind: str) -> Any:
 
 def _is_tracked(value: Tensor) -> bool:
     """Whether something is recorded of ``value`` that a new parameter would lose."""
-    return value.requires_grad or torch.compiler.is_compiling() or is_wrapped_by_functorch(value)
+    return torch.compiler.is_compiling() or is_wrapped_by_functorch(value)
 
 
 def _place(module: nn.Module, key: str, kind: str, value: Any) -> None:

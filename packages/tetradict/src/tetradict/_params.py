@@ -327,7 +327,7 @@ def _as_kept(value: Tensor, no_convert: Any) -> Tensor:
 def _of_kind(like: Tensor, value: Tensor) -> Tensor:
     """A new tensor as what ``like`` is."""
     if isinstance(like, nn.Parameter):
-        return nn.Parameter(value, like.requires_grad and value.is_floating_point() or value.is_complex())
+        return nn.Parameter(value, like.requires_grad)
     return nn.Buffer(value) if isinstance(like, nn.Buffer) else value
 
 

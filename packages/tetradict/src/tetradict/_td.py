@@ -13,6 +13,7 @@ from tetradict._base import TensorDictBase
 from tetradict._lock import is_root
 from tetradict._nontensor import NonTensorLeaf
 from tetradict._protocol import NestedKey, real_device
+from tetradict._pytree import depth_of, fixed, resized
 from tetradict._torch_compat import MappingKey, register_pytree_node
 from tetradict.io._layout import COLLECTION
 from tetradict.io._read import KINDS
@@ -368,7 +369,15 @@ class TensorDict(TensorDictBase):
         values = (
             [value for key, value in entries.items() if key not in rest] if rest else list(entries.values())
         )
-        return values, (type(self), tuple(entries), rest, self._bs, self._dev, self._names)
+        return values, (
+            type(self),
+            tuple(entries),
+            rest,
+            fixed(self._bs),
+            self._dev,
+            self._names,
+            depth_of(values),
+        )
 
     def _flatten_with_keys(self) -> tuple[list[tuple[Any, Any]], tuple[Any, ...]]:
         values, context = self._flatten()
@@ -377,7 +386,11 @@ class TensorDict(TensorDictBase):
 
     @staticmethod
     def _unflatten(values: Iterable[Any], context: tuple[Any, ...]) -> "TensorDict":
-        kind, keys, rest, size, device, names = context
+        kind, keys, rest, size, device, names, depth = context
+        values = list(values)
+        size, names = resized(values, size, names, depth)
+        if device is not None and any(isinstance(v, Tensor) and v.device != device for v in values):
+            device = None
         left = iter(values)
         td = kind.trusted({key: rest[key] if key in rest else next(left) for key in keys}, size, device)
         td._names = names

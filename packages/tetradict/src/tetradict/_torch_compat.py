@@ -20,6 +20,7 @@ __all__ = [
     "HigherOrderOperator",
     "MappingKey",
     "foreach",
+    "is_batched",
     "is_wrapped_by_functorch",
     "nested_layout",
     "nested_view",
@@ -56,4 +57,7 @@ def nested_view(values: torch.Tensor, sizes: torch.Tensor) -> torch.Tensor:
     return torch._nested_view_from_buffer(values, sizes, strides, offsets)  # noqa: SLF001
 
 
+is_batched = torch._C._functorch.is_batchedtensor  # noqa: SLF001  (by vmap; Dynamo knows it)
+unwrapped = torch._C._functorch.get_unwrapped  # noqa: SLF001
+batched_dim = torch._C._functorch.maybe_get_bdim  # noqa: SLF001
 is_wrapped_by_functorch = torch._C._functorch.is_functorch_wrapped_tensor  # noqa: SLF001  (vmap, grad, jvp: no public name)

@@ -191,7 +191,7 @@ def test_a_mapping_without_an_out_key_is_refused():
 
 @pytest.mark.parametrize("keys", [3, [3], [("a", 1)], None])
 def test_what_is_no_key_is_refused(keys):
-    with pytest.raises(ValueError, match="in_keys must be of type list, str or tuples of str.*got"):
+    with pytest.raises(ValueError, match=r"in_keys must be of type list, str or tuples of str.*got"):
         TensorDictModule(torch.neg, in_keys=keys, out_keys=["b"])
 
 

@@ -205,7 +205,7 @@ def test_a_sequence_may_end_in_a_sequence():
 def test_a_sequence_without_a_distribution_has_none_to_give():
     module = ProbabilisticTensorDictSequential(TensorDictModule(torch.neg, ["a"], ["b"]))
     assert_close(module(TensorDict(a=torch.ones(2)))["b"], -torch.ones(2))
-    with pytest.raises(RuntimeError, match="none of the modules draws.*add a ProbabilisticTensorDictModule"):
+    with pytest.raises(RuntimeError, match=r"none of the modules draws.*add a ProbabilisticTensorDictModule"):
         module.get_dist(TensorDict(a=torch.ones(2)))
     with pytest.raises(ValueError, match="the last module must draw for return_composite=False"):
         ProbabilisticTensorDictSequential(TensorDictModule(torch.neg, ["a"], ["b"]), return_composite=False)

@@ -259,14 +259,15 @@ class ProbabilisticTensorDictModule(TensorDictModuleBase):
 
     def _write_all(self, out: TensorDictBase, dist: CompositeDistribution, value: TensorDictBase) -> None:
         """Write the values of a composite distribution, and their log-probabilities."""
-        for key, name in zip(dist.dists, self._sample_keys, strict=True):
+        for key, name in zip(dist.dists, _named(dist, self._sample_keys), strict=True):
             self._write(out, name, value.get(key))
         if not self.return_log_prob:
             return
         summed = composite_lp_aggregate()
         given = dist.log_prob_composite(value, include_sum=summed)
         names = [beside(key, "_log_prob") for key in dist.dists]
-        for name, key in zip(names, names if summed else self.log_prob_keys, strict=True):
+        targets = names if summed or len(names) != len(self._sample_keys) else self.log_prob_keys
+        for name, key in zip(names, targets, strict=True):
             self._write(out, key, given.get(name))
         if summed:
             self._write(out, self.log_prob_key, given.get(dist.log_prob_key))
@@ -295,6 +296,11 @@ class ProbabilisticTensorDictModule(TensorDictModuleBase):
     def _fields(self) -> dict[str, str]:
         name = getattr(self.distribution_class, "__name__", repr(self.distribution_class))
         return super()._fields() | {"distribution_class": name}
+
+
+def _named(dist: CompositeDistribution, keys: list[NestedKey]) -> list[NestedKey]:
+    """The entries that the values of ``dist`` go to: those that were named, if one was for each."""
+    return keys if len(keys) == len(dist.dists) else list(dist.dists)
 
 
 def _as_type(kind: InteractionType | str) -> InteractionType:

@@ -63,9 +63,11 @@ class TensorDictSequential(TensorDictModule):
         self.partial_tolerant = partial_tolerant
         self.in_keys, self.out_keys = _outer_keys(parts)
         if inplace is None:
-            inplace = next((False for part in parts if getattr(part, "inplace", True) is False), True)
-            if inplace and any(isinstance(part, WrapModule) for part in parts):
-                inplace = None  # as the functions do
+            own = [part for part in parts if not isinstance(part, WrapModule)]
+            if any(getattr(part, "inplace", True) is False for part in own):
+                inplace = False
+            elif len(own) == len(parts):
+                inplace = True  # and if not, as the functions do
         self.inplace = inplace
         self.selected_out_keys = None
         if selected_out_keys is not None:
@@ -84,7 +86,7 @@ class TensorDictSequential(TensorDictModule):
             list(selected_out_keys), "select_out_keys: a key should be a str or a tuple of them; keys"
         )
         source = self.out_keys_source
-        unknown = [key for key in keys if not is_under(key, source)]
+        unknown = [key for key in keys if key not in source]
         if unknown:
             raise ValueError(
                 f"{type(self).__name__}: Can't select non existent keys {unknown}; choose some of {source}"
@@ -133,7 +135,9 @@ class TensorDictSequential(TensorDictModule):
                 if partial_tolerant
                 else module(tensordict, **kwargs)
             )
-            if out is not tensordict:
+            if out.batch_dims > tensordict.batch_dims:  # several values were drawn, in a new dimension
+                tensordict = out
+            elif out is not tensordict:
                 tensordict.update(out)
         return tensordict
 
@@ -159,6 +163,18 @@ class TensorDictSequential(TensorDictModule):
             return self.module[index]
         parts = list(self._items())
         return self._of(parts[index]) if isinstance(index, slice) else parts[index][1]
+
+    def __setitem__(self, index: int | str, module: nn.Module) -> None:
+        self.module[index] = _as_module(self, index, module)
+        self._rekey()
+
+    def __delitem__(self, index: int | slice | str) -> None:
+        del self.module[index]
+        self._rekey()
+
+    def _rekey(self) -> None:
+        self.reset_out_keys()
+        self.in_keys, self.out_keys = _outer_keys(list(self._parts()))
 
     def _items(self) -> Iterable[tuple[str, nn.Module]]:
         """The modules by name."""

@@ -5,7 +5,12 @@ from typing import Any
 
 import torch
 from torch import Size, Tensor
-from torch.distributions import Distribution, RelaxedOneHotCategorical, TransformedDistribution
+from torch.distributions import (
+    Distribution,
+    RelaxedBernoulli,
+    RelaxedOneHotCategorical,
+    TransformedDistribution,
+)
 from torch.nn.functional import one_hot
 
 from tetradict.nn._interaction import InteractionType
@@ -93,6 +98,8 @@ def _best(dist: Distribution) -> Any:
     own = getattr(dist, "deterministic_sample", None)
     if own is not None:
         return own() if callable(own) and not isinstance(own, Tensor) else own
+    if isinstance(dist, RelaxedBernoulli):
+        return (dist.probs > 0.5).to(dist.probs)
     if isinstance(dist, RelaxedOneHotCategorical):
         return one_hot(dist.probs.argmax(-1), dist.probs.shape[-1]).to(dist.probs)
     for name in ("mode", "mean") if _is_discrete(dist) else ("mean", "mode"):

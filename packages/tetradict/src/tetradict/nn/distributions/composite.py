@@ -1,0 +1,5 @@
+"""One distribution over several entries, by the path that users of other libraries know."""
+
+from tetradict.nn._composite import CompositeDistribution
+
+__all__ = ["CompositeDistribution"]
