@@ -134,7 +134,7 @@ def coerce(td: Container, key: str, value: Any) -> Any:
     if isinstance(value, NonTensorLeaf):
         return _fit_leaf(td, key, value)
     if isinstance(value, Mapping):
-        node = td._like({}, td.batch_size, td._names)
+        node = td._nested()
         for name, item in value.items():
             put(node, name, item)
         return node
@@ -150,10 +150,10 @@ def to_tensor(value: Any) -> Tensor | None:
     """A tensor of a number, an array or lists of numbers; ``None`` when ``value`` is nothing of the kind."""
     if isinstance(value, bool | int | float | complex):
         return torch.tensor(value)
-    if isinstance(value, np.ndarray | np.generic):
+    if isinstance(value, (np.ndarray, np.generic)):
         return torch.as_tensor(value) if value.dtype.kind in "biufc" else None
     if isinstance(value, list | tuple) and value and _numeric(value):
-        if any(isinstance(item, Tensor | np.ndarray) for item in value):
+        if any(isinstance(item, (Tensor, np.ndarray)) for item in value):
             return torch.stack([torch.as_tensor(item) for item in value])
         return torch.tensor(value)
     return None
@@ -162,7 +162,7 @@ def to_tensor(value: Any) -> Tensor | None:
 def _numeric(value: Any) -> bool:
     if isinstance(value, list | tuple):
         return all(_numeric(item) for item in value)
-    if isinstance(value, np.ndarray | np.generic):
+    if isinstance(value, (np.ndarray, np.generic)):
         return value.dtype.kind in "biufc"
     return isinstance(value, bool | int | float | complex | Tensor)
 
@@ -260,7 +260,7 @@ def put(td: Container, key: Any, value: Any, verb: str = "set") -> None:
             node = child(node, step, verb)
     if node._lock is not None:
         refuse(node, verb, name)
-    node._set1(name, coerce(node, name, value))
+    node._set1(name, node._coerce(name, value))
 
 
 def child(td: Container, name: str, verb: str) -> Container:
@@ -270,7 +270,7 @@ def child(td: Container, name: str, verb: str) -> Container:
     except KeyError:
         if td._lock is not None:
             refuse(td, verb, name)
-        td._set1(name, td._like({}, td.batch_size, td._names))
+        td._set1(name, td._nested())
         node = td._get1(name)  # some kinds keep another one
     if not isinstance(node, Container):
         raise KeyError(f"{verb}: entry {name!r} is a {type(node).__name__}, nothing can be put below it")

@@ -237,7 +237,7 @@ class _Swap:
                     present.copy_(other)
             else:
                 _place(module, key, kind, present)
-        for module, _, kind, (_, order) in self.steps:
+        for module, _, kind, (_, order) in reversed(self.steps):  # the first one knows the order there was
             if kind == "parameter":
                 _reorder(module._parameters, order)  # noqa: SLF001
         self.steps = []

@@ -14,12 +14,9 @@ from tetradict._protocol import Container
 from tetradict._torch_compat import batched_dim, is_batched, unwrapped
 
 
-def fixed(size: Size) -> Size | int:
-    """A batch size as it can be kept apart from the leaves: of symbolic sizes (in torch.export) only their number."""
-    for length in size:
-        if type(length) is not int:
-            return len(size)
-    return size
+def fixed(size: Size, values: Sequence[Any]) -> Size | int:
+    """A batch size as it can be kept apart from the leaves: when traced, only their number, as sizes may be symbols."""
+    return len(size) if torch.compiler.is_compiling() and _first(values) is not None else size
 
 
 def depth_of(values: Sequence[Any]) -> int:
@@ -56,11 +53,11 @@ def resized(
     """
     leaf = _first(values)
     if leaf is None:
-        return Size((-1,) * size) if isinstance(size, int) else size, names
+        return Size((0,) * size) if isinstance(size, int) else size, names
     ndim = size if isinstance(size, int) else len(size)
     entered = depth_of([leaf]) - depth
     shape = leaf.shape
-    if entered == 0 and ndim and shape[:ndim] == size:
+    if entered == 0 and shape[:ndim] == size:
         return size, names
     if entered == 0 and shape[1 : ndim + 1] == size:  # vmap repeats what does not depend on its input
         entered = -1

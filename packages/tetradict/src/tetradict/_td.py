@@ -8,7 +8,7 @@ from typing import Any, Self
 import torch
 from torch import Size, Tensor
 
-from tetradict import _entries
+from tetradict import _entries, _keys
 from tetradict._base import TensorDictBase
 from tetradict._lock import is_root
 from tetradict._nontensor import NonTensorLeaf
@@ -280,21 +280,17 @@ class TensorDict(TensorDictBase):
         return self
 
     def update(
-        self,
-        input_dict_or_td: Any = None,
-        clone: bool = False,
-        inplace: bool = False,
-        *,
-        keys_to_update: Sequence[NestedKey] | None = None,
-        **kwargs: Any,
+        self, input_dict_or_td: Any = None, clone: bool = False, inplace: bool = False, **options: Any
     ) -> Self:
         """Put the entries of another collection or mapping; see :meth:`TensorDictBase.update`."""
         plain = input_dict_or_td._d if isinstance(input_dict_or_td, TensorDict) else input_dict_or_td
-        if type(plain) is not dict or clone or inplace or kwargs or keys_to_update is not None:
-            return super().update(input_dict_or_td, clone, inplace, keys_to_update=keys_to_update, **kwargs)
-        if plain is not input_dict_or_td and self._takes_all_of(input_dict_or_td):
-            self._d.update(plain)
-            return self
+        if type(plain) is not dict or clone or inplace or options:
+            return super().update(input_dict_or_td, clone, inplace, **options)
+        if plain is not input_dict_or_td:
+            if self._takes_all_of(input_dict_or_td):
+                self._d.update(plain)
+                return self
+            _keys.check_sizes(self, input_dict_or_td)
         for key, value in plain.items():
             if type(value) is Tensor:
                 self[key] = value
@@ -373,7 +369,7 @@ class TensorDict(TensorDictBase):
             type(self),
             tuple(entries),
             rest,
-            fixed(self._bs),
+            fixed(self._bs, values),
             self._dev,
             self._names,
             depth_of(values),

@@ -5,7 +5,7 @@ from contextlib import ContextDecorator
 from typing import Self
 
 
-class InteractionType(enum.Enum):
+class InteractionType(enum.StrEnum):
     """How a probabilistic module turns its distribution into a value.
 
     ``RANDOM`` draws (with a gradient where the distribution has one), ``MODE``, ``MEAN`` and ``MEDIAN`` take these,
