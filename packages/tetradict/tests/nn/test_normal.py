@@ -4,7 +4,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch.testing import assert_close
 
-from tetradict.nn import NormalParamExtractor, biased_softplus, inv_softplus, mappings
+from tetradict.nn import (
+    AddStateIndependentNormalScale,
+    NormalParamExtractor,
+    add_custom_mapping,
+    biased_softplus,
+    inv_softplus,
+    mappings,
+)
 
 NAMES = [
     "softplus",
@@ -75,3 +82,24 @@ def test_it_compiles_in_one_graph():
     module = NormalParamExtractor()
     x = torch.randn(4, 6)
     assert_close(torch.compile(module, backend="aot_eager", fullgraph=True)(x), module(x))
+
+
+def test_a_scale_of_its_own_follows_the_shape_of_the_location():
+    module = AddStateIndependentNormalScale(4, scale_mapping="relu", init_value=2.0)
+    loc, scale, extra = module(torch.randn(3, 2, 4), "extra")
+    assert loc.shape == scale.shape == (3, 2, 4) and (scale == 2).all() and extra == "extra"
+    scale.sum().backward()
+    assert [name for name, p in module.named_parameters() if p.grad is not None] == [
+        "state_independent_scale"
+    ]
+    kept = AddStateIndependentNormalScale(4, make_param=False, scale_lb=5.0)
+    assert not list(kept.parameters()) and (kept(torch.zeros(4))[1] == 5).all()
+    with pytest.raises(RuntimeError, match=r"expected a location that ends in \(4,\), got \(3,\)"):
+        module(torch.zeros(3))
+
+
+def test_a_mapping_may_be_added():
+    add_custom_mapping("test_square", torch.square)
+    assert_close(mappings("test_square")(torch.tensor(3.0)), torch.tensor(9.0))
+    with pytest.raises(ValueError, match="there is a mapping 'exp' already"):
+        add_custom_mapping("exp", torch.exp)
