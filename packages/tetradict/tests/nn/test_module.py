@@ -239,3 +239,48 @@ def test_a_sharded_module_takes_part_in_the_backward_pass(process_group):
     grad = module.module.weight.grad
     assert isinstance(grad, DTensor)  # as it is after the reduction alone
     assert_close(grad.full_tensor(), plain.module.weight.grad)
+
+
+def test_a_missing_entry_may_be_allowed():
+    module = TensorDictModule(
+        lambda a, b: a if b is None else b, in_keys=["a", "b"], out_keys=["c"], strict=False
+    )
+    assert module(TensorDict(a=1))["c"] == 1 and module(TensorDict(a=1, b=2))["c"] == 2
+
+
+def test_keys_are_brought_to_their_plainest_form():
+    module = TensorDictModule(torch.neg, in_keys=[("a",)], out_keys=[("n", ("b",))])
+    assert module.in_keys == ["a"] and module.out_keys == [("n", "b")]
+    module.in_keys, module.out_keys = [("x",)], ["y"]
+    assert module.in_keys == ["x"] and module(TensorDict(x=1))["y"] == -1
+
+    class Own(TensorDictModuleBase):
+        in_keys, out_keys = [("a",)], "b"
+
+    assert Own().in_keys == ["a"] and Own().out_keys == ["b"] == Own().out_keys_source
+    own = Own()
+    own.out_keys = ["c"]
+    assert Own().out_keys == ["b"] and own.out_keys == ["c"]
+
+
+def test_parameters_that_are_given_are_drawn_anew_in_place():
+    module = TensorDictModule(nn.Linear(3, 2), ["x"], ["y"])
+    own, given = module.weight.clone(), TensorDict.from_module(module).clone()
+    before = given.clone()
+    assert module.reset_parameters_recursive(given) is given
+    assert not torch.equal(before["module", "weight"], given["module", "weight"])
+    assert torch.equal(own, module.weight)
+    with pytest.raises(RuntimeError, match=r"'weight'\) must have the shape \(2, 3\)"):
+        module.reset_parameters_recursive(given.apply(lambda x: x[None]))
+    with pytest.warns(UserWarning, match="did not find any parameters to reset"):
+        TensorDictModule(torch.neg, ["x"], ["y"]).reset_parameters_recursive()
+
+
+@pytest.mark.parametrize("strict", [False, True])
+def test_it_is_exported_and_called_with_tensors(strict):
+    module = TensorDictSequential(
+        TensorDictModule(nn.Linear(3, 3), ["x"], ["y"]), TensorDictModule(torch.mul, ["x", "y"], ["z"])
+    )
+    x = torch.randn(2, 3)
+    program = torch.export.export(module, args=(), kwargs={"x": x}, strict=strict)
+    assert_close(program.module()(x=x), module(x=x))

@@ -4,7 +4,7 @@ from torch import distributions as D
 from torch import nn
 from torch.testing import assert_close
 
-from tetradict import TensorDict
+from tetradict import NonTensorData, TensorDict, TensorDictParams
 from tetradict.nn import (
     InteractionType,
     NormalParamExtractor,
@@ -235,3 +235,69 @@ def test_the_log_probability_compiles_in_one_graph():
     td = TensorDict({"observation": torch.randn(5, 3), "action": torch.randn(5, 2)}, [5])
     got = torch.compile(module.log_prob, backend="aot_eager", fullgraph=True)(td)
     assert_close(got, module.log_prob(td))
+
+
+@pytest.mark.parametrize("count", [2, (2,), (4, 2)], ids=str)
+def test_several_values_come_in_new_leading_dimensions(count):
+    shape = (count,) if isinstance(count, int) else count
+    module = normal(num_samples=count, default_interaction_type="random", return_log_prob=True)
+    td = TensorDict({"loc": torch.randn(3, 4), "scale": torch.ones(3, 4)}, [3])
+    out = module(td)
+    assert out.batch_size == (*shape, 3) and out["x"].shape == (*shape, 3, 4) and "x" not in td
+    assert_close(out["x_log_prob"], D.Normal(td["loc"], 1.0).log_prob(out["x"]))
+    assert_close(module.log_prob(out), out["x_log_prob"])
+    with set_interaction_type("mean"):
+        assert_close(module(td)["x"], td["loc"].expand(*shape, 3, 4))
+    seq = ProbabilisticTensorDictSequential(TensorDictModule(torch.neg, ["y"], ["loc"]), module)
+    assert seq.num_samples == shape
+    assert seq(td.clone().set("y", td["loc"]))["x"].shape == (*shape, 3, 4)
+
+
+@pytest.mark.parametrize("form", ["generator", "seed", "entry", "nested"])
+def test_draws_follow_a_generator_and_leave_the_global_one_alone(form):
+    def draws():
+        generator = torch.Generator().manual_seed(3)
+        given = {"generator": generator, "seed": 3, "entry": "rng", "nested": ("meta", "rng")}[form]
+        module = normal(default_interaction_type="random", generator=given)
+        td = parameters()
+        if form in {"entry", "nested"}:
+            td[given] = NonTensorData(generator)
+        return [module(td)["x"].clone() for _ in range(3)]
+
+    before = torch.get_rng_state()
+    first, second = draws(), draws()
+    assert torch.equal(before, torch.get_rng_state())
+    assert all(torch.equal(a, b) for a, b in zip(first, second, strict=True))
+    assert not torch.equal(first[0], first[1])
+
+
+@pytest.mark.parametrize("seed", [7, torch.tensor([7, 7])], ids=["int", "tensor"])
+def test_a_seed_in_the_collection_is_replaced_by_the_next(seed):
+    module = normal(default_interaction_type="random", generator="rng")
+    td = TensorDict(loc=torch.zeros(3), scale=torch.ones(3))
+    td["rng"] = NonTensorData(seed) if isinstance(seed, int) else seed[0]
+    first = module(td)["x"].clone()
+    assert type(td["rng"]) is (int if isinstance(seed, int) else torch.Tensor) and int(td["rng"]) != 7
+    assert not torch.equal(first, module(td)["x"])
+
+
+def test_what_is_no_generator_is_refused():
+    with pytest.raises(TypeError, match=r"generator must be a torch.Generator.*got a float"):
+        normal(generator=1.5)
+
+
+def test_a_distribution_may_be_kept_and_updated():
+    module = ProbabilisticTensorDictModule(["param"], ["x"], cache_dist=True)
+    first = module.get_dist(TensorDict(param=torch.zeros(2)))
+    second = module.get_dist(TensorDict(param=torch.ones(2)))
+    assert second is first and (second.mean == 1).all()
+
+
+def test_further_keywords_may_move_with_the_module():
+    kwargs = TensorDictParams(TensorDict(scale=2.0, validate_args=NonTensorData(False)), no_convert=True)
+    module = ProbabilisticTensorDictModule(
+        ["loc"], ["x"], distribution_class=D.Normal, distribution_kwargs=kwargs
+    )
+    assert [name for name, _ in module.named_buffers()] == ["distribution_kwargs.scale"]
+    dist = module.double().get_dist(TensorDict(loc=torch.zeros(2).double()))
+    assert dist.scale.dtype == torch.float64 and (dist.scale == 2).all()

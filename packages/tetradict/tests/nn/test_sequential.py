@@ -165,3 +165,38 @@ def test_it_compiles_in_one_graph(inplace):
     want = seq(data())
     assert set(got.keys(True, True)) == set(want.keys(True, True))
     assert_close(got["d", "e"], want["d", "e"])
+
+
+def test_modules_without_their_inputs_may_be_passed_over():
+    seq = TensorDictSequential(
+        TensorDictModule(torch.neg, ["a"], ["b"]),
+        TensorDictModule(torch.neg, ["c"], ["d"]),
+        partial_tolerant=True,
+    )
+    assert set(seq(TensorDict(c=1)).keys()) == {"c", "d"}
+    assert seq[:1].partial_tolerant
+
+
+def test_modules_may_be_replaced_and_removed():
+    seq = TensorDictSequential(
+        TensorDictModule(torch.neg, ["a"], ["b"]), TensorDictModule(torch.exp, ["b"], ["c"])
+    )
+    seq[1] = TensorDictModule(torch.abs, ["b"], ["d"])
+    assert seq.out_keys == ["b", "d"] and seq(TensorDict(a=1))["d"] == 1
+    del seq[0]
+    assert seq.in_keys == ["b"] and len(seq) == 1
+    with pytest.raises(TypeError, match="module 0 must have in_keys and out_keys, got a Linear"):
+        seq[0] = torch.nn.Linear(2, 2)
+
+
+def test_a_sequence_is_a_module_of_entries():
+    assert issubclass(TensorDictSequential, TensorDictModule)
+
+
+def test_selected_names_are_those_of_a_part_too():
+    parts = {
+        "one": TensorDictModule(torch.neg, ["a"], ["b"]),
+        "two": TensorDictModule(torch.neg, ["a"], ["c"]),
+    }
+    part = TensorDictSequential(parts).select_subsequence(out_keys=["c"])
+    assert list(part.module) == ["two"]
