@@ -199,3 +199,13 @@ def test_a_block_compiles_in_one_graph(preserve):
     assert_close(out, x @ td["weight"].T)
     out.sum().backward()
     assert td["weight"].grad is not None and state(module) == before
+
+
+def test_names_of_nn_are_found_at_the_top_too():
+    import tetradict.nn
+
+    assert tetradict.as_tensordict_module is tetradict.nn.as_tensordict_module
+    assert set(tetradict.from_module(nn.Linear(2, 2)).keys()) == {"weight", "bias"}
+    assert tetradict.from_modules(nn.Linear(2, 2), nn.Linear(2, 2))["bias"].shape == (2, 2)
+    with pytest.raises(AttributeError, match="has no attribute 'nothing'"):
+        _ = tetradict.nothing

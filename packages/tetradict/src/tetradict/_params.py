@@ -365,3 +365,6 @@ register_pytree_node(
     TensorDictParams, _flatten, TensorDict._unflatten, serialized_type_name="tetradict.TensorDictParams"
 )
 _modules.AS_MODULE.append(TensorDictParams)
+
+from_module = TensorDict.from_module
+from_modules = TensorDict.from_modules
