@@ -1,11 +1,13 @@
 """The methods that every container has: each verb of the other modules under its name."""
 
 from collections.abc import Callable, Iterator, Sequence
+from types import GenericAlias
 from typing import Any, Self
 
 from torch import Size
 
 from tetradict import (
+    _access,
     _apply,
     _disk,
     _entries,
@@ -34,6 +36,7 @@ class TensorDictBase(Container):
     _undo: str | Callable[[], Any] | None
 
     # --- entries
+    _coerce = _entries.coerce  # a kind of collection may have casts of its own
     get = _entries.get
     get_non_tensor = _entries.get_non_tensor
     set_ = _entries.set_
@@ -50,6 +53,21 @@ class TensorDictBase(Container):
     unflatten_keys = _keys.unflatten_keys
     update = _keys.update
     update_ = _keys.update_
+    get_at = _access.get_at
+    get_item_shape = _access.get_item_shape
+    entry_class = _access.entry_class
+    is_non_tensor = _access.is_non_tensor_entry
+    setdefault = _access.setdefault
+    set_non_tensor = _access.set_non_tensor
+    create_nested = _access.create_nested
+    replace = _access.replace
+    popitem = _access.popitem
+    clear = _access.clear
+    filter_empty_ = _access.filter_empty_
+    filter_non_tensor_data = _access.filter_non_tensor_data
+    set_at_ = _access.set_at_
+    update_at_ = _access.update_at_
+    copy_ = _access.copy_
     # --- batch dimensions
     view = _shape.view
     reshape = _shape.reshape
@@ -80,7 +98,6 @@ class TensorDictBase(Container):
     requires_grad_ = _apply.requires_grad_
     zero_ = _apply.zero_
     fill_ = _apply.fill_
-    copy_ = _apply.copy_
     share_memory_ = _apply.share_memory_
     is_shared = _apply.is_shared
     # --- worker processes
@@ -211,6 +228,8 @@ class TensorDictBase(Container):
         }
 
     # --- protocols of Python and torch
+
+    __class_getitem__ = classmethod(GenericAlias)  # ``TensorDict[str, Tensor]`` in annotations
 
     def __enter__(self) -> Self:
         return self

@@ -1,11 +1,13 @@
 """The keys of a tree: listing them, and rebuilding the tree by them."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeVar
 
+import torch
 from torch import Tensor
 
 from tetradict._entries import (
+    MISSING,
     child,
     delete,
     entries_of,
@@ -14,10 +16,13 @@ from tetradict._entries import (
     path_of,
     put,
     set_,
+    set_batch_size,
+    set_names,
     unravel_key,
 )
 from tetradict._lock import refuse
-from tetradict._protocol import Container, NestedKey
+from tetradict._nontensor import NonTensorData
+from tetradict._protocol import Container, NestedKey, real_device
 
 C = TypeVar("C", bound=Container)
 IsLeaf = Callable[[type], bool]
@@ -171,14 +176,32 @@ def exclude(td: C, *keys: NestedKey, inplace: bool = False) -> C:
     return td
 
 
-def empty(td: C, recurse: bool = False, *, batch_size: Sequence[int] | None = None) -> C:
-    """The collection without its entries; with ``recurse``, with its nested collections, emptied too."""
-    nodes = (
-        {k: empty(v, True) for k, v in td._entries().items() if isinstance(v, Container)} if recurse else {}
-    )
+def empty(
+    td: C,
+    recurse: bool = False,
+    *,
+    batch_size: Sequence[int] | None = None,
+    device: torch.device | str | int | None = MISSING,
+    names: Sequence[str | None] | None = None,
+) -> C:
+    """The collection without its entries.
+
+    Args:
+        td: the collection.
+        recurse: keep its nested collections, emptied too.
+        batch_size: of the result, if another.
+        device: of the result, if another; ``None`` is "mixed, not checked".
+        names: of its dimensions, if others.
+    """
+    entries = td._entries().items() if recurse else ()
+    nodes = {k: empty(v, True, device=device) for k, v in entries if isinstance(v, Container)}
     out = td._like(nodes, td.batch_size, td._names)
+    if device is not MISSING:
+        out._put_meta(out.batch_size, real_device(device), out._names)
     if batch_size is not None:
-        out._put_meta(type(td.batch_size)(batch_size), td.device, None)
+        set_batch_size(out, batch_size)
+    if names is not None:
+        set_names(out, names)
     return out
 
 
@@ -276,7 +299,11 @@ def update(
     clone: bool = False,
     inplace: bool = False,
     *,
+    non_blocking: bool = False,
     keys_to_update: Sequence[NestedKey] | None = None,
+    is_leaf: IsLeaf | None = None,
+    update_batch_size: bool = False,
+    ignore_lock: bool = False,
     **kwargs: Any,
 ) -> C:
     """Put the entries of another collection or mapping; nested collections are merged.
@@ -286,14 +313,83 @@ def update(
         input_dict_or_td: where the entries come from.
         clone: put copies of its tensors.
         inplace: write into the entries that are there, rather than replace them.
+        non_blocking: do not wait for copies from another device.
         keys_to_update: these alone.
-        kwargs: more entries.
+        is_leaf: says of a type of nested collection whether it replaces the present one, rather than is merged.
+        update_batch_size: take over the batch sizes of ``input_dict_or_td`` too, node by node; entries that it
+            lacks must fit. The nodes of ``td`` stay the same objects.
+        ignore_lock: write into a locked collection in place, whatever ``inplace`` says; new keys are still refused.
+        kwargs: more entries, which win over those of ``input_dict_or_td``.
+
+    Raises:
+        RuntimeError: the batch sizes do not go together and ``update_batch_size`` is not set; or an entry does not fit.
     """
+    if update_batch_size:
+        if inplace or keys_to_update is not None:
+            wrong = "inplace" if inplace else "keys_to_update"
+            raise RuntimeError(f"update: update_batch_size replaces entries, so it cannot go with {wrong}")
+        _adopt(td, input_dict_or_td, clone, is_leaf)
+        return update(td, **kwargs) if kwargs else td
     wanted = None if keys_to_update is None else [path_of(key) for key in _listed(keys_to_update)]
+    inplace = inplace or (ignore_lock and td._lock is not None)
     for source in (input_dict_or_td, kwargs):
         if source is not None:
-            _update(td, source, clone, inplace, wanted)
+            check_sizes(td, source)
+            _update(td, source, clone, inplace, wanted, is_leaf, non_blocking)
     return td
+
+
+def check_sizes(td: Container, source: Any) -> None:
+    """Refuse a collection whose batch size does not go with that of ``td``."""
+    if isinstance(source, Container):
+        size, theirs = td.batch_size, source.batch_size
+        shared = min(len(size), len(theirs))
+        if size[:shared] != theirs[:shared]:
+            raise RuntimeError(
+                f"update: a collection of batch size {tuple(theirs)} does not go into one of {tuple(size)}; "
+                "pass update_batch_size=True to take over its batch size"
+            )
+
+
+def _adopt(td: Container, source: Any, clone: bool, is_leaf: IsLeaf | None) -> None:
+    """Entries and batch size of ``source``, checked as a whole before anything changes."""
+    if not isinstance(source, Container):
+        raise TypeError(
+            f"update: update_batch_size needs a collection to take batch sizes from, got a {type(source).__name__}"
+        )
+    if td._lock is not None:
+        refuse(td, "update", next(iter(source._keys()), None))
+    size = source.batch_size
+    theirs = source._entries()
+    for key, value in td._entries().items():
+        if key not in theirs and not isinstance(value, NonTensorData):
+            shape = value.shape if isinstance(value, Tensor) else value.batch_size
+            if shape[: len(size)] != size:
+                raise RuntimeError(
+                    f"update: entry {key!r} of shape {tuple(shape)} is not replaced and does not begin with the new "
+                    f"batch size {tuple(size)}"
+                )
+    names = td._names
+    if len(size) != len(td.batch_size):
+        names = None
+    td._put_meta(size, td.device, names)
+    for key, value in theirs.items():
+        present = td._entries().get(key)
+        merged = isinstance(present, Container) and isinstance(value, Container)
+        if merged and not (is_leaf is not None and is_leaf(type(value))):
+            _adopt(present, value, clone, is_leaf)
+        else:
+            put(td, key, _copied(value) if clone else value, "update")
+
+
+def wanted_below(
+    wanted: list[tuple[str, ...]] | None, path: tuple[str, ...]
+) -> tuple[bool, list[tuple[str, ...]] | None]:
+    """Whether the entry at ``path`` is among the ``wanted`` keys, and which of those below it are (``None``: all)."""
+    if wanted is None:
+        return True, None
+    below = [want[len(path) :] for want in wanted if want[: len(path)] == path]
+    return bool(below), None if () in below else below
 
 
 def _listed(keys: Any) -> Iterable[NestedKey]:
@@ -301,31 +397,41 @@ def _listed(keys: Any) -> Iterable[NestedKey]:
 
 
 def _update(
-    td: Container, source: Any, clone: bool, inplace: bool, wanted: list[tuple[str, ...]] | None
+    td: Container,
+    source: Any,
+    clone: bool,
+    inplace: bool,
+    wanted: list[tuple[str, ...]] | None,
+    is_leaf: IsLeaf | None = None,
+    non_blocking: bool = False,
 ) -> None:
     for key, value in entries_of(source).items():
-        if type(key) is str and isinstance(value, Tensor) and wanted is None and not inplace:
+        if (
+            type(key) is str
+            and isinstance(value, Tensor)
+            and wanted is None
+            and not (inplace or non_blocking)
+        ):
             put(td, key, value.clone() if clone else value, "update")
             continue
         path = path_of(key)
-        below = None
-        if wanted is not None:
-            below = [want[len(path) :] for want in wanted if want[: len(path)] == path]
-            if not below:
-                continue
-            below = None if () in below else below
-        if isinstance(value, Container | dict):
+        take, below = wanted_below(wanted, path)
+        if not take:
+            continue
+        if isinstance(value, Container | Mapping) and not (is_leaf is not None and is_leaf(type(value))):
             present = find(td, path, None)
             if isinstance(present, Container):
-                _update(present, value, clone, inplace, below)
+                _update(present, value, clone, inplace, below, is_leaf, non_blocking)
                 continue
             if below is not None:
                 present = td._like({}, td.batch_size, td._names)
-                _update(present, value, clone, inplace, below)
+                _update(present, value, clone, inplace, below, is_leaf, non_blocking)
                 value = present
         if inplace and find(td, path, None) is not None:
-            set_(td, path, value)
+            set_(td, path, value, non_blocking=non_blocking)
             continue
+        if non_blocking and isinstance(value, Tensor) and td.device is not None:
+            value = value.to(td.device, non_blocking=True)
         put(td, path, _copied(value) if clone else value, "update")
 
 
@@ -338,16 +444,46 @@ def _copied(value: Any) -> Any:
 
 
 def update_(
-    td: C, input_dict_or_td: Any = None, *, keys_to_update: Sequence[NestedKey] | None = None, **kwargs: Any
+    td: C,
+    input_dict_or_td: Any = None,
+    clone: bool = False,
+    *,
+    non_blocking: bool = False,
+    keys_to_update: Sequence[NestedKey] | None = None,
+    **kwargs: Any,
 ) -> C:
     """Write the entries of another collection or mapping into the present ones, in place.
+
+    Args:
+        td: the collection.
+        input_dict_or_td: where the values come from.
+        clone: changes nothing, since a write copies; taken for the sake of code that passes it to ``update`` too.
+        non_blocking: do not wait for copies from another device.
+        keys_to_update: these alone.
+        kwargs: more entries.
 
     Raises:
         KeyError: there is no such entry; in-place writes make none.
     """
-    wanted = None if keys_to_update is None else {unravel_key(key) for key in _listed(keys_to_update)}
+    wanted = None if keys_to_update is None else [path_of(key) for key in _listed(keys_to_update)]
     for source in (input_dict_or_td, kwargs):
-        for key, value in entries_of({} if source is None else source).items():
-            if wanted is None or unravel_key(key) in wanted:
-                set_(td, key, value)
+        if source is not None:
+            write_(td, source, non_blocking=non_blocking, wanted=wanted)
+    return td
+
+
+def write_(
+    td: C, source: Any, *, non_blocking: bool = False, wanted: list[tuple[str, ...]] | None = None
+) -> C:
+    """Write the entries of ``source`` that are ``wanted`` into the present ones."""
+    for key, value in entries_of(source).items():
+        path = path_of(key)
+        take, below = wanted_below(wanted, path)
+        if not take:
+            continue
+        present = find(td, path)
+        if isinstance(present, Container) and isinstance(value, Container | Mapping):
+            write_(present, value, non_blocking=non_blocking, wanted=below)
+        else:
+            set_(td, path, value, non_blocking=non_blocking)
     return td

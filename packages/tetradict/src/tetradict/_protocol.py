@@ -65,6 +65,10 @@ class Container:
         """The entries of this level, to read and never to write."""
         return {key: self._get1(key) for key in self._keys()}
 
+    def _nested(self) -> "Container":
+        """An empty container for entries below this one."""
+        return self._like({}, self.batch_size, self._names)
+
     def _like_rows(
         self,
         keys: Sequence[str],
