@@ -12,6 +12,7 @@ from torch import Tensor
 from tetradict._apply import map_leaves, to
 from tetradict._lock import lock_
 from tetradict._protocol import Container, real_device
+from tetradict.io._onefile import is_onefile, load_file, save_file
 from tetradict.io._read import load_folder
 from tetradict.io._write import mapped, save_folder
 from tetradict.memmap import MemoryMappedTensor
@@ -160,25 +161,74 @@ def save(
     prefix: str | Path,
     copy_existing: bool = False,
     *,
-    num_threads: int = 0,
+    num_threads: int | None = None,
+    return_early: bool = False,
     existsok: bool = True,
     durable: bool = False,
-) -> C:
-    """Save the collection in a folder; see :func:`memmap`.
+    checksum: bool = False,
+) -> C | Future[C]:
+    """Save the collection, and return it mapped from there, locked.
+
+    A path that ends in ``.safetensors`` or ``.td`` is one file, which any reader of safetensors opens; the tree, its
+    batch sizes, names and non-tensor values are in the metadata. Any other path is a folder; see :func:`memmap`.
+    Both are written under another name and renamed, so a save that is cut short leaves what was there before.
+
+    Args:
+        td: the collection.
+        prefix: the file or folder.
+        copy_existing: allow tensors that are mapped from files elsewhere (one file always takes copies of them).
+        num_threads: threads that write side by side; for a file as many as torch uses when not given.
+        return_early: return a ``concurrent.futures.Future`` of the mapped collection at once and save meanwhile.
+        existsok: replace what is there.
+        durable: wait until the disk has everything, for the sake of power losses.
+        checksum: keep a checksum of each tensor, for :func:`verify`; one file only.
 
     Raises:
-        ValueError: ``prefix`` ends like a single file (``.safetensors``, ``.td``), which this version does not write.
+        TypeError: an entry is nothing that a file can hold; the message names it.
+        FileExistsError: something is there and ``existsok`` is not set, or it is of the other kind.
+
+    Example:
+        >>> import tempfile, os
+        >>> from tetradict import verify
+        >>> folder = tempfile.TemporaryDirectory()
+        >>> path = os.path.join(folder.name, "x.safetensors")
+        >>> saved = TensorDict({"x": torch.zeros(3, 2), "source": "camera 2"}, [3]).save(path, checksum=True)
+        >>> TensorDict.load(path)[0]["source"], verify(path)
+        ('camera 2', 1)
+        >>> folder.cleanup()
     """
-    if Path(prefix).suffix in SINGLE_FILES:
-        raise ValueError(
-            f"save: {str(prefix)!r} names a single file, which this version does not write; name a folder"
+    if Path(prefix).suffix not in SINGLE_FILES:
+        if checksum:
+            raise ValueError(
+                f"save: checksums are kept in one file; give {str(prefix)!r} a suffix {' or '.join(SINGLE_FILES)}"
+            )
+        return memmap(
+            td,
+            prefix,
+            copy_existing,
+            num_threads=num_threads or 0,
+            return_early=return_early,
+            existsok=existsok,
+            durable=durable,
         )
-    return memmap(td, prefix, copy_existing, num_threads=num_threads, existsok=existsok, durable=durable)
+
+    def write() -> C:
+        save_file(td, prefix, existsok=existsok, num_threads=num_threads, durable=durable, checksum=checksum)
+        return lock_(load_file(prefix, type(td)))
+
+    return _later(write) if return_early else write()
 
 
 def load(cls: type[C], prefix: str | Path, device: torch.device | str | None = None) -> C:
-    """Load what :func:`save` wrote; see :func:`load_memmap`."""
-    return load_memmap(cls, prefix, device)
+    """Load what :func:`save` wrote, or a safetensors file of others; see :func:`load_memmap`.
+
+    What lies at ``prefix`` decides, not its name.
+    """
+    if not is_onefile(prefix):
+        return load_memmap(cls, prefix, device)
+    td = load_file(prefix, cls)
+    place = real_device(device)
+    return lock_(to(td, place) if place is not None and place.type != "cpu" else td)
 
 
 def is_memmap(td: Container) -> bool:

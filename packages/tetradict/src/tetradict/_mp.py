@@ -1,25 +1,27 @@
 """A function over the chunks of a collection, run by worker processes."""
 
-import multiprocessing.pool
 import os
 import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 import torch
 from torch import Tensor
 from torch import multiprocessing as mp
-from tqdm.auto import tqdm
 
 from tetradict import _shape, _stack
 from tetradict._entries import write
 from tetradict._index import index
 from tetradict._protocol import Container, real_dim
 
+if TYPE_CHECKING:
+    from multiprocessing.pool import Pool
+else:
+    Pool: TypeAlias = Any
+
 C = TypeVar("C", bound=Container)
-Pool = multiprocessing.pool.Pool
 LOOK_S = 0.5  # how often a wait looks whether the workers still live
 STOP_S = 10.0  # how long a pool may take to end
 
@@ -293,6 +295,8 @@ def _ordered(
     pbar: bool,
 ) -> Iterator[Any]:
     """The result for each task in the order of the tasks, with at most ``ahead`` of them under way."""
+    from tqdm.auto import tqdm  # noqa: PLC0415  (heavy, and of use to nobody who maps nothing)
+
     pending: deque[Any] = deque()
     workers = _Watch(pool)
     left = iter(tasks)

@@ -162,7 +162,11 @@ class NonTensorStack(NonTensorLeaf):
 
     def tolist(self) -> Any:
         """The values as nested lists in the form of the batch."""
-        return _nest([self._values[i] for i in self._index.flatten().tolist()], self.batch_size)
+        return _nest(self._flat(), self.batch_size)
+
+    def _flat(self) -> list[Any]:
+        """The value of each item, in C order of the batch."""
+        return [self._values[i] for i in self._index.flatten().tolist()]
 
     def _value(self) -> Any:
         return self.tolist()
@@ -227,6 +231,16 @@ def _joined(verb: Callable[..., Tensor], leaves: Sequence[NonTensorLeaf], dim: i
     meta = [torch.empty(size, device="meta") for size in sizes]  # torch knows the sizes that go together
     size = verb(meta, dim).shape
     return join(leaves, verb, dim % len(size), size)
+
+
+def flat_values(stack: NonTensorStack) -> list[Any]:
+    """The value of each item, in C order of the batch."""
+    return stack._flat()
+
+
+def stack_of(values: list[Any], size: Sequence[int]) -> NonTensorStack:
+    """One value an item of a batch of ``size``, from values in C order."""
+    return NonTensorStack._of(values, torch.arange(len(values)).view(*size))
 
 
 def equal(left: NonTensorLeaf, right: Any, batch_size: Size) -> Tensor:
