@@ -1,6 +1,7 @@
 """A function over the chunks of a collection, run by worker processes."""
 
 import os
+import pickle
 import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -88,6 +89,8 @@ def map_(
         task: Callable[[Any], Any] = fn
         if remote:
             task, chunks = _IntoOut(fn), zip(chunks, _chunks(out, dim, cuts), strict=True)
+        elif max_tasks_per_child is not None:
+            task = _Packed(fn)
         ahead = max(len(cuts), 1) if not index_with_generator else 2 * pool_workers(workers)
         results = []
         for cut, result in zip(cuts, _ordered(workers, task, chunks, cuts, ahead, "map", pbar), strict=True):
@@ -156,7 +159,8 @@ def map_iter(
             if not index_with_generator:
                 chunks = iter(_chunks(td, dim, cuts))
             ahead = 2 * pool_workers(workers)
-            for result in _ordered(workers, fn, chunks, cuts, ahead, "map_iter", pbar):
+            task = fn if max_tasks_per_child is None else _Packed(fn)
+            for result in _ordered(workers, task, chunks, cuts, ahead, "map_iter", pbar):
                 if result is not None:
                     yield result
 
@@ -218,6 +222,16 @@ class _IntoOut:
     def __call__(self, task: tuple[Any, Any]) -> None:
         chunk, place = task
         _put(place, self.fn(chunk))
+
+
+class _Packed:
+    """Sends results as bytes: the memory that a worker shares cannot be taken over once the worker has ended."""
+
+    def __init__(self, fn: Callable[[Any], Any]) -> None:
+        self.fn = fn
+
+    def __call__(self, task: Any) -> bytes:
+        return pickle.dumps(self.fn(task))
 
 
 def _put(place: Container, result: Any) -> None:
@@ -305,10 +319,11 @@ def _ordered(
             while len(pending) < ahead and (task := next(left, None)) is not None:
                 pending.append(pool.apply_async(fn, (task,)))
             try:
-                yield workers.wait(pending.popleft(), verb)
+                result = workers.wait(pending.popleft(), verb)
             except Exception as error:
                 error.add_note(f"{verb}: fn failed on the chunk {_where(cut)}")
                 raise
+            yield pickle.loads(result) if isinstance(fn, _Packed) else result
             bar.update()
 
 
@@ -336,6 +351,10 @@ class _Watch:
                     "the signal that killed it; -9 is often a lack of memory) and its chunk is lost; "
                     "try smaller chunks or fewer workers"
                 )
+            if not (result.ready() or receives(self.pool)):
+                raise RuntimeError(
+                    f"{verb}: a result could not be received; its worker may have ended before its tensors were taken"
+                )
         return result.get()
 
     def look(self) -> list[Any]:
@@ -350,6 +369,12 @@ class _Watch:
 def processes_of(pool: Pool) -> list[Any]:
     """The worker processes that a pool has at the moment."""
     return list(getattr(pool, "_pool", ()))
+
+
+def receives(pool: Pool) -> bool:
+    """Whether the thread that takes results lives: it ends, and says nothing, over one that it cannot read."""
+    thread = getattr(pool, "_result_handler", None)
+    return thread is None or thread.is_alive()
 
 
 def pool_workers(pool: Pool) -> int:
